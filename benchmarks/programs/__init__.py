@@ -1,0 +1,1 @@
+"""Whole programs that are started cold; each loads only what it needs."""

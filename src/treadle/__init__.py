@@ -1,0 +1,202 @@
+"""Treadle: agents that survive. Durable, fast, small.
+
+Names are loaded when first used, so that `import treadle` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treadle.agent.agent import Agent
+    from treadle.agent.result import RunResult
+    from treadle.agent.run import Run
+    from treadle.control import Finish, Interrupt, Next
+    from treadle.errors import (
+        AuthenticationFailed,
+        BadReply,
+        ConfigError,
+        ContentFiltered,
+        ContextOverflow,
+        ConversationBusy,
+        ConversationFinalized,
+        ConversationNotFound,
+        CorruptJournal,
+        DuplicateTool,
+        IncompleteReply,
+        InvalidId,
+        InvalidInput,
+        InvalidTool,
+        LeaseLost,
+        LimitReached,
+        MissingExtra,
+        MissingKey,
+        ModelError,
+        ModelFilesError,
+        ModelTimeout,
+        NewerJournal,
+        NoModel,
+        NotStorable,
+        OutputInvalid,
+        Overloaded,
+        RateLimited,
+        RevisionConflict,
+        RunError,
+        RunFailed,
+        RunNotFound,
+        StoreError,
+        StoreUnavailable,
+        ToolAbort,
+        ToolAborted,
+        ToolError,
+        TreadleError,
+        UnknownModel,
+        UnknownType,
+    )
+    from treadle.events import (
+        AnswerStored,
+        Event,
+        ModelFinished,
+        ModelRetried,
+        ModelStarted,
+        ReasoningDelta,
+        RunFinished,
+        RunPaused,
+        RunStarted,
+        TextDelta,
+        ToolFinished,
+        ToolProgress,
+        ToolRequested,
+        ToolStarted,
+    )
+    from treadle.limits import Limits
+    from treadle.messages import (
+        Audio,
+        File,
+        Image,
+        Message,
+        Reasoning,
+        Text,
+        ToolCall,
+        ToolResult,
+    )
+    from treadle.models.retry import Retry
+    from treadle.ports.context import RunContext
+    from treadle.ports.middleware import Middleware
+    from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
+    from treadle.ports.observer import Observer
+    from treadle.state.scoped import Scope, ScopedState, State
+    from treadle.stores.memory import MemoryStore
+    from treadle.tools.parameters import Parameters
+    from treadle.tools.tool import Tool, tool
+    from treadle.usage import Price, Usage
+    from treadle.values import register
+
+__version__ = "0.1.0"
+
+_ROOMS = {
+    "treadle.agent.agent": ("Agent",),
+    "treadle.agent.result": ("RunResult",),
+    "treadle.agent.run": ("Run",),
+    "treadle.control": ("Finish", "Interrupt", "Next"),
+    "treadle.errors": (
+        "AuthenticationFailed",
+        "BadReply",
+        "ConfigError",
+        "ContentFiltered",
+        "ContextOverflow",
+        "ConversationBusy",
+        "ConversationFinalized",
+        "ConversationNotFound",
+        "CorruptJournal",
+        "DuplicateTool",
+        "IncompleteReply",
+        "InvalidId",
+        "InvalidInput",
+        "InvalidTool",
+        "LeaseLost",
+        "LimitReached",
+        "MissingExtra",
+        "MissingKey",
+        "ModelError",
+        "ModelFilesError",
+        "ModelTimeout",
+        "NewerJournal",
+        "NoModel",
+        "NotStorable",
+        "OutputInvalid",
+        "Overloaded",
+        "RateLimited",
+        "RevisionConflict",
+        "RunError",
+        "RunFailed",
+        "RunNotFound",
+        "StoreError",
+        "StoreUnavailable",
+        "ToolAbort",
+        "ToolAborted",
+        "ToolError",
+        "TreadleError",
+        "UnknownModel",
+        "UnknownType",
+    ),
+    "treadle.events": (
+        "AnswerStored",
+        "Event",
+        "ModelFinished",
+        "ModelRetried",
+        "ModelStarted",
+        "ReasoningDelta",
+        "RunFinished",
+        "RunPaused",
+        "RunStarted",
+        "TextDelta",
+        "ToolFinished",
+        "ToolProgress",
+        "ToolRequested",
+        "ToolStarted",
+    ),
+    "treadle.limits": ("Limits",),
+    "treadle.messages": (
+        "Audio",
+        "File",
+        "Image",
+        "Message",
+        "Reasoning",
+        "Text",
+        "ToolCall",
+        "ToolResult",
+    ),
+    "treadle.models.retry": ("Retry",),
+    "treadle.ports.context": ("RunContext",),
+    "treadle.ports.middleware": ("Middleware",),
+    "treadle.ports.model": ("ModelReply", "ModelRequest", "ModelSettings"),
+    "treadle.ports.observer": ("Observer",),
+    "treadle.state.scoped": ("Scope", "ScopedState", "State"),
+    "treadle.stores.memory": ("MemoryStore",),
+    "treadle.tools.parameters": ("Parameters",),
+    "treadle.tools.tool": ("Tool", "tool"),
+    "treadle.usage": ("Price", "Usage"),
+    "treadle.values": ("register",),
+}
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll] the names above, listed by the rooms they live in
+    "__version__",
+    *_HOMES,
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its room."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'treadle' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

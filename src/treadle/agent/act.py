@@ -1,0 +1,110 @@
+"""Act on a reply with calls: run them, answer each, and see what they ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treadle.agent.calls import Answers
+from treadle.agent.ending import Ending
+from treadle.agent.output import OUTPUT_TOOL, OutputRejected
+from treadle.agent.work import Work
+from treadle.control import Finish, Interrupt
+from treadle.errors import OutputInvalid, ToolAborted
+from treadle.messages import ToolCall, ToolResult
+from treadle.ports.model import ModelReply
+from treadle.tools.outcome import ToolOutcome, error_result
+
+MOST_REPAIRS = 2
+
+
+class Actor:
+    """Runs the calls of one reply after another. `repairs` counts outputs that were rejected."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.repairs = 0
+
+    async def act(self, reply: ModelReply) -> tuple[Ending | None, bool]:
+        """Run the reply's calls; return how the run ends by that, and whether the call limit was hit.
+
+        Ordinary calls run before an output that came with them is accepted: while one of them
+        failed the run is not over.
+        """
+        work = self._work
+        calls = reply.message.tool_calls
+        by_tool = work.answers_by_tool()
+        outputs = [call for call in calls if by_tool and call.name == OUTPUT_TOOL]
+        ordinary = [call for call in calls if not (by_tool and call.name == OUTPUT_TOOL)]
+        left = work.budget.tool_calls_left()
+        refused = [] if left is None else ordinary[left:]
+        value, rejected = self._value_of(outputs)
+        final = bool(outputs) and not ordinary and not rejected
+        work.asker.finished(work.budget.turns, reply, final=final)
+        outcomes = await self._run(reply, ordinary[: len(ordinary) - len(refused)])
+        for call in refused:
+            text = f"Not run: the limit of {work.setup.limits.max_tool_calls} tool calls is used up."
+            await work.answer(work.runner.refuse(call, text, "limit"))
+        failed = bool(refused) or any(outcome.result.is_error for outcome in outcomes)
+        await self._answer_outputs(outputs, rejected, failed=failed)
+        work.close_answers()
+        if rejected and self.repairs > MOST_REPAIRS:
+            raise OutputInvalid(f"The model gave no valid output in {self.repairs} tries. The last: {rejected}")
+        accepted = bool(outputs) and not rejected and not failed
+        return _ending(outcomes, Finish(value) if accepted else None), bool(refused)
+
+    async def _run(self, reply: ModelReply, calls: list[ToolCall]) -> list[ToolOutcome]:
+        """Run these calls. Every outcome is taken in, also when the run is cancelled meanwhile."""
+        work = self._work
+        batch = work.runner.batch(calls)
+        await work.say(reply, batch.begun)
+        work.answers = Answers(reply.message.tool_calls)
+        try:
+            outcomes = await batch.run()
+        finally:
+            for outcome in batch.outcomes:
+                if outcome is not None:
+                    work.count(outcome)
+        for outcome in outcomes:
+            if outcome.call.id not in work.answers.results:  # another call failed the run before it ran
+                await work.answer(outcome)
+        work.check_stop()
+        return outcomes
+
+    def _value_of(self, outputs: list[ToolCall]) -> tuple[Any, str]:
+        """Return the value that the first output call carries, or what is wrong with it."""
+        output = self._work.setup.output
+        if output is None or not outputs:
+            return None, ""
+        try:
+            return output.from_call(outputs[0]), ""
+        except OutputRejected as error:
+            self.repairs += 1
+            return None, str(error)
+
+    async def _answer_outputs(self, outputs: list[ToolCall], rejected: str, *, failed: bool) -> None:
+        """Give each output call its result: every call gets one."""
+        for place, call in enumerate(outputs):
+            text = ""
+            if place:
+                text = "Only the first final result of a reply counts."
+            elif rejected:
+                text = f"Not accepted: {rejected} Call {OUTPUT_TOOL!r} again."
+            elif failed:
+                text = "Not accepted yet: another call of this reply failed. Look at its result first."
+            result = error_result(call, text) if text else ToolResult(call.id, call.name)
+            outcome = ToolOutcome(call=call, result=result, stage="arguments" if text else None)
+            await self._work.answer(outcome)
+
+
+def _ending(outcomes: list[ToolOutcome], finish: Finish | None) -> Ending | None:
+    """Return how the run ends by what its calls asked for, the gravest first."""
+    fatal = next((outcome.fatal for outcome in outcomes if outcome.fatal), None)
+    if fatal is not None:
+        raise ToolAborted(str(fatal) or type(fatal).__name__) from fatal
+    for outcome in outcomes:
+        if isinstance(outcome.control, Interrupt):
+            return Ending(stop_reason="paused", reason=outcome.control.reason)
+    if finish is None and not any(outcome.result.is_error for outcome in outcomes):
+        controls = (outcome.control for outcome in outcomes)
+        finish = next((control for control in controls if isinstance(control, Finish)), None)
+    return None if finish is None else Ending(stop_reason="answer", output=finish.output)

@@ -1,0 +1,204 @@
+"""An agent: a model, instructions and tools, as immutable configuration."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from typing import Any, Generic, Unpack
+
+from treadle.agent.blocking import run_blocking
+from treadle.agent.output import output_type
+from treadle.agent.result import OutputT, RunResult
+from treadle.agent.run import Run
+from treadle.agent.setup import OnLimit, RunOptions, RunSetup, RunStart, check_options
+from treadle.agent.stores import conversation_store
+from treadle.errors import ConfigError, InvalidInput
+from treadle.events import AnyEvent
+from treadle.ids import check_id, new_conversation_id, new_run_id
+from treadle.limits import Limits
+from treadle.messages import Message, Thread, UserPart, as_parts
+from treadle.models.resolve import resolve_model
+from treadle.models.retry import Retry
+from treadle.ports.context import DepsT
+from treadle.ports.middleware import Hooks, Middleware
+from treadle.ports.model import DEFAULT_SETTINGS, Model, ModelSettings, profile_of
+from treadle.ports.store import Store
+from treadle.ports.tool import ToolProtocol
+from treadle.prompts.render import Instructions
+from treadle.tools.registry import ToolRegistry
+from treadle.tools.tool import Tool
+
+Input = str | UserPart | Iterable[str | UserPart]
+AnyTool = Tool | ToolProtocol | Callable[..., Any]
+
+DEFAULT_LIMITS = Limits()
+DEFAULT_RETRY = Retry()
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Agent(Generic[DepsT, OutputT]):
+    """A model, instructions and tools. Immutable: share it between tasks, threads and users.
+
+    `model` is an object or a "provider:model" string. `instructions` may be a function of the run
+    context. `output_type` is what the answer becomes: `str`, or any type that pydantic knows.
+    `deps_type` only tells type checkers what `deps=` must be. `on_limit` says what happens when
+    the turns or tool calls are used up: one more answer without tools, an error, or a pause.
+
+    Nothing is looked up until the first run, so that building an agent is cheap.
+    """
+
+    name: str
+    model: Model | str | None = None
+    _: KW_ONLY
+    instructions: Instructions | None = None
+    tools: Sequence[AnyTool] = ()
+    output_type: type[OutputT] | Any = str
+    deps_type: type[DepsT] | None = None
+    limits: Limits = DEFAULT_LIMITS
+    on_limit: OnLimit = "answer"
+    max_parallel_tools: int = 3
+    settings: ModelSettings = DEFAULT_SETTINGS
+    middleware: Sequence[Middleware] = ()
+    retry: Retry = DEFAULT_RETRY
+    store: Store | None = None
+    _ready: list[RunSetup] = field(default_factory=list[RunSetup], init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.name.strip():
+            raise ConfigError("An agent needs a name.")
+        if self.on_limit not in ("answer", "error", "pause"):
+            raise ConfigError(f"on_limit={self.on_limit!r} is none of 'answer', 'error', 'pause'.")
+        if self.max_parallel_tools < 1:
+            raise ConfigError(f"max_parallel_tools={self.max_parallel_tools}: at least one tool runs at a time.")
+        object.__setattr__(self, "tools", tuple(self.tools))
+        object.__setattr__(self, "middleware", tuple(self.middleware))
+
+    def replace(self, **changes: Any) -> Agent[DepsT, OutputT]:
+        """Return a copy with these fields changed."""
+        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        unknown = [name for name in changes if name not in kept]
+        if unknown:
+            raise ConfigError(f"An agent has no field {unknown[0]!r}; it has {', '.join(kept)}.")
+        return Agent(**(kept | changes))
+
+    def start(self, input: Input | None = None, **options: Unpack[RunOptions]) -> Run[OutputT]:
+        """Start a run and return its handle at once. See `RunOptions` for the options.
+
+        Raises:
+            NoModel: the agent has no model and none is given.
+            ConfigError: the agent or an option cannot work.
+            InvalidInput: there is nothing to say, or options contradict.
+        """
+        return self._start(input, options, watched=True)
+
+    async def run(self, input: Input | None = None, **options: Unpack[RunOptions]) -> RunResult[OutputT]:
+        """Run to the end and return the result; cancelling this cancels the run.
+
+        Raises:
+            TreadleError: what ended a failed run; its `.result` has what there is.
+        """
+        return await self._start(input, options, watched=False).finish()
+
+    def run_sync(self, input: Input | None = None, **options: Unpack[RunOptions]) -> RunResult[OutputT]:
+        """Run from sync code, also inside a notebook or another running event loop."""
+        return run_blocking(self.run(input, **options))
+
+    async def stream(
+        self, input: Input | None = None, **options: Unpack[RunOptions]
+    ) -> AsyncGenerator[AnyEvent]:
+        """Start a run and yield its events; leaving early cancels it, a failed run raises at the end."""
+        run = self._start(input, options, watched=True)
+        try:
+            async for event in run:
+                yield event
+            await run.finish()
+        finally:
+            if not run.done:
+                await run.cancel("The reader left.")
+
+    def _start(self, input: Input | None, options: RunOptions, *, watched: bool) -> Run[OutputT]:
+        if options:
+            check_options(options)
+        start, system = self._begin(input, options)
+        setup = self._setup(options)
+        if system is not None and options.get("instructions") is None:
+            setup = replace(setup, instructions=system)
+        return Run(setup, start, watched=watched)
+
+    def _setup(self, options: RunOptions) -> RunSetup:
+        """Resolve the agent once, and lay this run's options over it."""
+        if not self._ready:
+            self._ready.append(self._resolve(options.get("model") or self.model))
+        setup = self._ready[0]
+        model = options.get("model")
+        if model is not None:
+            setup = replace(setup, **_model_fields(model, self.name))
+        elif self.model is None:
+            resolve_model(None, agent=self.name)
+        changes: dict[str, Any] = {
+            name: options[name] for name in REPLACED if options.get(name) is not None
+        }
+        if "output_type" in options:
+            changes["output"] = output_type(options["output_type"])
+        if options.get("settings") is not None:
+            changes["settings"] = setup.settings.merged(options.get("settings"))
+        if "middleware" in options:
+            changes["hooks"] = Hooks(tuple(options["middleware"]))
+        return replace(setup, **changes) if changes else setup
+
+    def _resolve(self, model: Model | str | None) -> RunSetup:
+        return RunSetup(
+            agent=self.name,
+            **_model_fields(model, self.name),
+            instructions=self.instructions,
+            registry=ToolRegistry(self.tools),
+            output=output_type(self.output_type),
+            limits=self.limits,
+            on_limit=self.on_limit,
+            settings=self.settings,
+            hooks=Hooks(tuple(self.middleware)),
+            retry=self.retry,
+            max_parallel_tools=self.max_parallel_tools,
+        )
+
+    def _begin(self, input: Input | None, options: RunOptions) -> tuple[RunStart, str | None]:
+        """Return what the run begins with, and the instructions that its history brought along."""
+        history = options.get("history") or ()
+        thread, system = Thread(history), None
+        if thread and thread[0].role == "system":
+            system = thread[0].text
+            thread = Thread(thread[1:])
+        conversation, run_id = options.get("conversation"), options.get("run_id")
+        store = options.get("store") or self.store
+        if conversation is not None:
+            check_id(conversation, "conversation")
+            store = store or conversation_store()
+        parts = () if input is None else as_parts(input)
+        if not parts and not thread and conversation is None:
+            raise InvalidInput("There is nothing to say: the input is empty and there is no history.")
+        start = RunStart(
+            run_id=new_run_id() if run_id is None else check_id(run_id, "run"),
+            conversation_id=conversation or new_conversation_id(),
+            input=Message("user", parts) if parts else None,
+            history=thread,
+            state=options.get("state"),
+            deps=options.get("deps"),
+            store=store,
+            observers=tuple(options.get("observers") or ()),
+            requirements=tuple(options.get("requirements") or ()),
+            metadata=dict(options.get("metadata") or {}),
+        )
+        return start, system
+
+
+REPLACED = ("limits", "instructions", "max_parallel_tools")
+
+
+def _model_fields(model: Model | str | None, agent: str) -> dict[str, Any]:
+    found = resolve_model(model, agent=agent)
+    stream = getattr(found, "stream", None)
+    return {
+        "model": found,
+        "profile": profile_of(found),
+        "stream": stream if callable(stream) else None,
+    }

@@ -1,0 +1,189 @@
+"""Ask the model once: reserve, stream, try again when a failure passes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from itertools import count
+
+from msgspec.structs import replace
+
+from treadle.agent.bus import EventBus
+from treadle.agent.reserve import Reservation, reserve
+from treadle.agent.setup import RunSetup
+from treadle.errors import BadReply, ContentFiltered, IncompleteReply, ModelError
+from treadle.events import ModelFinished, ModelRetried, ModelStarted, ReasoningDelta, TextDelta
+from treadle.ids import new_span_id
+from treadle.limits import Budget
+from treadle.ports.context import RunContext
+from treadle.ports.model import ModelDelta, ModelReply, ModelRequest, ReasoningPiece, TextPiece
+from treadle.usage import Usage
+
+FAILED_ATTEMPT = Usage(requests=1)
+
+
+class BudgetSpent(Exception):
+    """The next call could exceed the budget, so it is not made."""
+
+
+class Asker:
+    """Asks one run's model. `partial` is the text of an attempt that was cut off."""
+
+    __slots__ = ("_budget", "_bus", "_ctx", "_parent_span", "_setup", "_span", "_started", "partial")
+
+    def __init__(
+        self, setup: RunSetup, bus: EventBus, budget: Budget, ctx: RunContext, *, parent_span: str
+    ) -> None:
+        self._setup = setup
+        self._bus = bus
+        self._budget = budget
+        self._ctx = ctx
+        self._parent_span = parent_span
+        self._span = ""
+        self._started = 0.0
+        self.partial: list[str] = []
+
+    async def ask(self, request: ModelRequest, turn: int, seconds_left: float | None) -> ModelReply:
+        """Return the model's reply to `request`.
+
+        Raises:
+            BudgetSpent: the call could exceed the budget.
+            ContentFiltered: the model refused, or a filter did.
+            ModelError: all attempts failed, or one that no repetition helps.
+        """
+        self.partial = []
+        self._span = new_span_id() if self._bus.live else ""
+        self._started = time.perf_counter()
+        for before_model in self._setup.hooks.before_model:
+            answer = await before_model(self._ctx, request)
+            if isinstance(answer, ModelReply):
+                return await self._checked(answer)
+            request = request if answer is None else answer
+        reservation = self._reserve(request)
+        try:
+            reply = await self._attempts(reservation.request if reservation else request, turn, seconds_left)
+        except ModelError as error:
+            self.finished(turn, None, final=False, error=str(error))
+            raise
+        finally:
+            if reservation:
+                self._budget.release(reservation.tokens, reservation.cost)
+        reply = self._priced(reply)
+        self._budget.spend(reply.usage)
+        if reply.finish_reason == "length" and reservation and reservation.capped:
+            self.partial = [reply.message.text]
+            raise BudgetSpent
+        return await self._checked(reply)
+
+    def finished(self, turn: int, reply: ModelReply | None, *, final: bool, error: str | None = None) -> None:
+        """Tell watchers that the turn's model call is over."""
+        if self._bus.live:
+            self._bus.emit(
+                ModelFinished,
+                self._span,
+                self._parent_span,
+                turn,
+                final,
+                reply.finish_reason if reply else "error",
+                reply.usage if reply else Usage(),
+                time.perf_counter() - self._started,
+                error,
+            )
+
+    def _reserve(self, request: ModelRequest) -> Reservation | None:
+        if not self._budget.counts_spending:
+            return None
+        reservation = reserve(self._budget, request, self._setup.profile)
+        if reservation is None:
+            raise BudgetSpent
+        return reservation
+
+    async def _attempts(self, request: ModelRequest, turn: int, seconds_left: float | None) -> ModelReply:
+        retry = self._setup.retry
+        for attempt in count(1):
+            self.partial = []
+            if self._bus.live:
+                self._bus.emit(
+                    ModelStarted, self._span, self._parent_span, turn, attempt, self._setup.profile.name
+                )
+            try:
+                return await self._attempt(request, turn)
+            except ModelError as error:
+                self._budget.spend(FAILED_ATTEMPT)
+                if not retry.again(attempt, error):
+                    raise
+                wait = retry.wait_after(attempt, error)
+                if seconds_left is not None:
+                    spent = time.perf_counter() - self._started
+                    if wait > seconds_left - spent:
+                        raise
+                if self._bus.live:
+                    self._bus.emit(
+                        ModelRetried, self._span, self._parent_span, turn, attempt, str(error), wait
+                    )
+                self.partial = []
+                await retry.clock.sleep(wait)
+        raise AssertionError("count() never ends")
+
+    async def _attempt(self, request: ModelRequest, turn: int) -> ModelReply:
+        if self._setup.stream is None or not self._bus.live:
+            reply = await self._setup.model.complete(request)
+            if self._bus.live:
+                self._tell_whole(reply, turn)
+            return reply
+        deltas = self._setup.stream(request)
+        try:
+            return await self._follow(deltas, turn)
+        finally:
+            if isinstance(deltas, AsyncGenerator):
+                await deltas.aclose()  # drops the connection when the stream was left early
+
+    async def _follow(self, deltas: AsyncIterator[ModelDelta], turn: int) -> ModelReply:
+        bus, span, parent, seen = self._bus, self._span, self._parent_span, self.partial
+        async for delta in deltas:
+            if isinstance(delta, TextPiece):
+                seen.append(delta.text)
+                bus.emit(TextDelta, span, parent, delta.text, turn)
+            elif isinstance(delta, ReasoningPiece):
+                bus.emit(ReasoningDelta, span, parent, delta.text, turn)
+            else:
+                return delta
+        raise IncompleteReply(
+            "The model's stream ended without a whole reply.",
+            provider=self._setup.profile.provider,
+            model=self._setup.profile.name,
+            retryable=True,
+            partial="".join(seen),
+        )
+
+    def _tell_whole(self, reply: ModelReply, turn: int) -> None:
+        for kind, text in (
+            (ReasoningDelta, reply.message.reasoning),
+            (TextDelta, reply.message.text),
+        ):
+            if text:
+                self._bus.emit(kind, self._span, self._parent_span, text, turn)
+
+    def _priced(self, reply: ModelReply) -> ModelReply:
+        usage, price = reply.usage, self._setup.profile.price
+        if usage.requests and (price is None or usage.cost):
+            return reply
+        cost = usage.cost or (price.cost(usage) if price else usage.cost)
+        return replace(reply, usage=replace(usage, requests=usage.requests or 1, cost=cost))
+
+    async def _checked(self, reply: ModelReply) -> ModelReply:
+        for after_model in self._setup.hooks.after_model:
+            reply = await after_model(self._ctx, reply) or reply
+        if reply.message.role != "assistant":
+            raise BadReply(f"The model replied with a {reply.message.role!r} message.")
+        if reply.finish_reason in ("content_filter", "refusal"):
+            text = reply.message.text
+            self.partial = [text]
+            raise ContentFiltered(
+                f"The model gave no answer ({reply.finish_reason}): {text or 'no text'}",
+                provider=self._setup.profile.provider,
+                model=reply.model or self._setup.profile.name,
+                code=reply.provider_finish,
+                partial=text,
+            )
+        return reply

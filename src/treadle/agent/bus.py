@@ -1,0 +1,157 @@
+"""Bring a run's events to whoever listens: in order, never blocking the run."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from treadle.events import TERMINAL, AnyEvent, Event, ReasoningDelta, TextDelta
+from treadle.ports.observer import Observer
+
+MOST_WAITING = 4096
+"""Unread events of one reader. Beyond it deltas are joined, so that memory grows with text only."""
+
+log = logging.getLogger(__name__)
+now = datetime.now
+
+
+class Reader:
+    """One listener's unread events. Lifecycle events are never dropped, nor is any text."""
+
+    __slots__ = ("_closed", "_events", "_joined", "_waiter")
+
+    def __init__(self) -> None:
+        self._events: deque[AnyEvent] = deque()
+        self._joined: list[TextDelta | ReasoningDelta] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
+
+    def push(self, event: AnyEvent) -> None:
+        """Add an event; called by the bus."""
+        if len(self._events) >= MOST_WAITING and isinstance(event, TextDelta | ReasoningDelta):
+            if self._joined and type(self._joined[0]) is not type(event):
+                self._join()
+            self._joined.append(event)
+        else:
+            if self._joined:
+                self._join()
+            self._events.append(event)
+        self._wake()
+
+    def close(self) -> None:
+        """No more events will come."""
+        self._closed = True
+        self._wake()
+
+    def __aiter__(self) -> Reader:
+        return self
+
+    async def __anext__(self) -> AnyEvent:
+        """Return the next event, waiting for it."""
+        while not self._events:
+            if self._joined:
+                self._join()
+            elif self._closed:
+                raise StopAsyncIteration
+            else:
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+        return self._events.popleft()
+
+    def _join(self) -> None:
+        first = self._joined[0]
+        text = "".join(delta.text for delta in self._joined)
+        kind = type(first)
+        self._events.append(
+            kind(
+                first.run_id,
+                first.seq,
+                first.span_id,
+                first.parent_id,
+                first.agent,
+                first.path,
+                first.at,
+                text,
+                first.turn,
+            )
+        )
+        self._joined = []
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class EventBus:
+    """Builds a run's events and hands them to its readers.
+
+    Lives in one event loop. Without readers nothing is built. The last event is kept, so that a
+    reader that comes late still gets it.
+    """
+
+    __slots__ = ("_agent", "_last", "_path", "_readers", "_run_id", "_seq", "live")
+
+    def __init__(self, run_id: str, agent: str, path: str = "") -> None:
+        self._run_id = run_id
+        self._agent = agent
+        self._path = path
+        self._seq = 0
+        self._readers: list[Reader] = []
+        self._last: AnyEvent | None = None
+        self.live = False
+
+    def reader(self) -> Reader:
+        """Add a listener that gets everything from now on; after the end, the last event."""
+        reader = Reader()
+        if self._last is not None:
+            reader.push(self._last)
+            reader.close()
+        else:
+            self._readers.append(reader)
+            self.live = True
+        return reader
+
+    def drop(self, reader: Reader) -> None:
+        """Stop delivering to a reader."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+        reader.close()
+        self.live = bool(self._readers)
+
+    def emit(self, kind: Callable[..., Event], span_id: str, parent_id: str | None, *fields: Any) -> None:
+        """Build an event and deliver it."""
+        self._seq += 1
+        event: Any = kind(
+            self._run_id, self._seq, span_id, parent_id, self._agent, self._path, now(UTC), *fields
+        )
+        for reader in self._readers:
+            reader.push(event)
+        if isinstance(event, TERMINAL):
+            self._end(event)
+
+    def _end(self, event: AnyEvent) -> None:
+        self._last = event
+        for reader in self._readers:
+            reader.close()
+        self._readers = []
+        self.live = False
+
+
+async def deliver(reader: Reader, observer: Observer) -> None:
+    """Hand each event to an observer, until the last; its errors are logged and change nothing."""
+    on_event: Callable[[AnyEvent], Awaitable[None] | None] = observer.on_event
+    async for event in reader:
+        try:
+            answer = on_event(event)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception:
+            log.exception("observer %r failed on %s of run %s", observer, event.type, event.run_id)

@@ -1,0 +1,213 @@
+"""The loop: ask the model, run the tools it calls, ask again, until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import replace
+
+from treadle.agent.act import MOST_REPAIRS, Actor
+from treadle.agent.ask import BudgetSpent
+from treadle.agent.calls import Answers
+from treadle.agent.ending import Ending
+from treadle.agent.output import OUTPUT_TOOL, OutputRejected
+from treadle.agent.result import AnyResult
+from treadle.agent.settle import settle
+from treadle.agent.work import Work
+from treadle.errors import IncompleteReply, LimitReached, OutputInvalid, RunFailed, TreadleError
+from treadle.events import StopReason
+from treadle.limits import LimitName
+from treadle.messages import Message, Thread, ToolCall
+from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
+from treadle.prompts.render import numbered_list
+
+MOST_BLANKS = 2
+MOST_CUTS = 2
+
+
+class Loop:
+    """One run of one agent, from its input to its ending."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._actor = Actor(work)
+        self._blanks = 0
+        self._cuts = 0
+
+    async def run(self) -> AnyResult:
+        """Run to the end and return the result, or raise the error that ended it."""
+        try:
+            self._work.check_stop()
+            await self._work.open()
+            ending = await self._turns()
+        except asyncio.CancelledError:
+            ending = self._cancelled()
+        except BudgetSpent:
+            ending = Ending(stop_reason="budget", reason="The next model call could exceed the budget.")
+        except TreadleError as error:
+            ending = Ending(stop_reason="failed", error=error)
+        except Exception as error:  # noqa: BLE001 the border of a run: whatever it was, history is settled
+            failure = RunFailed(f"The run failed: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            ending = Ending(stop_reason="failed", error=failure)
+        return await settle(self._work, ending)
+
+    async def _turns(self) -> Ending:
+        while self._work.budget.turns_left():
+            ending = await self._turn()
+            if ending is not None:
+                return ending
+        return await self._at_limit("max_turns")
+
+    async def _turn(self) -> Ending | None:
+        """Take one turn; None means that the run goes on."""
+        reply = await self._ask(self._request())
+        if reply.finish_reason == "length":
+            return await self._cut_off(reply)
+        self._cuts = 0
+        if reply.message.tool_calls:
+            ending, limited = await self._actor.act(reply)
+            if ending is None and limited:
+                return await self._at_limit("max_tool_calls")
+            return ending if ending is None else await self._before_final(ending)
+        if not reply.message.text.strip() and self._blanks < MOST_BLANKS:
+            self._blanks += 1
+            self._work.asker.finished(self._work.budget.turns, reply, final=False)
+            return None  # a blank reply is no answer and is not kept: ask again
+        return await self._answer(reply, "answer")
+
+    async def _ask(self, request: ModelRequest) -> ModelReply:
+        work = self._work
+        work.budget.turns += 1
+        reply = await work.asker.ask(request, work.budget.turns, work.seconds_left())
+        work.check_stop()
+        message = work.ids.number(reply.message)
+        return reply if message is reply.message else replace(reply, message=message)
+
+    def _request(self) -> ModelRequest:
+        work = self._work
+        output = work.setup.output
+        return ModelRequest(
+            messages=work.thread,
+            system=work.system,
+            tools=work.specs,
+            settings=self._settings(),
+            output=output.output_schema if output and not work.answers_by_tool() else None,
+            conversation_id=work.start.conversation_id,
+        )
+
+    def _settings(self) -> ModelSettings:
+        settings = self._work.setup.settings
+        if settings.tool_choice is not None and self._work.budget.turns:
+            settings = replace(settings, tool_choice=None)  # a forced tool is forced once
+        if settings.tool_choice is None and self._work.answers_by_tool():
+            return replace(settings, tool_choice="required")
+        return settings
+
+    async def _answer(self, reply: ModelReply, stop_reason: StopReason) -> Ending | None:
+        """Take a reply without calls as the answer; None when the model was asked to repair it."""
+        work = self._work
+        value: Any = reply.message.text
+        if work.setup.output is not None:
+            try:
+                value = work.setup.output.from_text(value)
+            except OutputRejected as error:
+                await self._repair(reply, str(error), stop_reason)
+                return None
+        work.asker.finished(work.budget.turns, reply, final=True)
+        ending = await self._before_final(Ending(stop_reason=stop_reason, output=value, stored=True))
+        await work.record_state()
+        if work.recorder is not None:
+            await work.recorder.replied(reply, (), work.ended(stop_reason, ending.output))
+        if reply.message.parts:
+            work.thread.append(reply.message)
+        return ending
+
+    async def _before_final(self, ending: Ending) -> Ending:
+        if ending.stop_reason in ("answer", "limit"):
+            for before_final in self._work.setup.hooks.before_final:
+                ending.output = await before_final(self._work.ctx, ending.output)
+        return ending
+
+    async def _repair(self, reply: ModelReply, problem: str, stop_reason: StopReason) -> None:
+        """Tell the model what is wrong with its output, so that it tries again."""
+        work = self._work
+        self._actor.repairs += 1
+        work.asker.finished(work.budget.turns, reply, final=False)
+        await work.say(reply)
+        if self._actor.repairs > MOST_REPAIRS or stop_reason != "answer":
+            tries = self._actor.repairs
+            raise OutputInvalid(f"The model gave no valid output in {tries} tries. The last: {problem}")
+        way = f"Call {OUTPUT_TOOL!r} with it." if work.answers_by_tool() else "Reply with the JSON only."
+        await work.add(Message.user(f"That is not the output asked for. {problem} {way}"))
+
+    async def _cut_off(self, reply: ModelReply) -> None:
+        """A reply that hit the output limit is no answer, and its calls do not run."""
+        work = self._work
+        self._cuts += 1
+        work.asker.finished(work.budget.turns, reply, final=False)
+        calls = reply.message.tool_calls
+        if not calls or self._cuts > MOST_CUTS:
+            work.asker.partial = [reply.message.text]
+            raise IncompleteReply(
+                "The reply was cut off at the output limit; raise ModelSettings(max_output_tokens=...) "
+                "or ask for less at once.",
+                provider=work.setup.profile.provider,
+                model=reply.model or work.setup.profile.name,
+                partial=reply.message.text,
+            )
+        await work.say(reply)
+        work.answers = Answers(calls)
+        tokens = reply.usage.output_tokens
+        text = f"Not run: your reply was cut off (truncated) at {tokens} tokens. Send smaller pieces."
+        for call in calls:
+            await work.answer(work.runner.refuse(call, text, "limit"))
+        work.close_answers()
+
+    async def _at_limit(self, which: LimitName) -> Ending:
+        text = f"The run reached {which}={getattr(self._work.setup.limits, which)}."
+        match self._work.setup.on_limit:
+            case "error":
+                raise LimitReached(f"{text} Raise the limit, or set on_limit to 'answer' or 'pause'.")
+            case "pause":
+                return Ending(stop_reason="paused", reason=text)
+            case "answer":
+                return await self._forced_answer()
+
+    async def _forced_answer(self) -> Ending:
+        """Ask once more, without tools; the instruction for it is not kept."""
+        work = self._work
+        text = "You cannot use tools any more. Give your final answer now, from what you know."
+        listed = numbered_list(work.start.requirements)
+        if listed:
+            text = f"{text}\nThe answer must meet these requirements:\n{listed}"
+        by_tool = work.answers_by_tool()
+        messages = Thread(work.thread)
+        messages.append(Message.user(text))
+        settings = replace(
+            work.setup.settings, tool_choice=OUTPUT_TOOL if by_tool else None, parallel_tool_calls=None
+        )
+        tools = work.specs[-1:] if by_tool else ()
+        reply = await self._ask(replace(self._request(), messages=messages, tools=tools, settings=settings))
+        if reply.finish_reason == "length":
+            self._cuts = MOST_CUTS
+            await self._cut_off(reply)
+        if by_tool and reply.message.tool_calls:
+            ending, _ = await self._actor.act(reply)
+            if ending is None:
+                raise OutputInvalid("The model gave no valid output when it had to answer.")
+            ending.stop_reason = "limit"
+            return await self._before_final(ending)
+        plain = tuple(part for part in reply.message.parts if not isinstance(part, ToolCall))
+        ending = await self._answer(replace(reply, message=replace(reply.message, parts=plain)), "limit")
+        return ending or Ending(stop_reason="limit")
+
+    def _cancelled(self) -> Ending:
+        """Return the ending of a cancelled run: as asked for, or as the task's own cancellation."""
+        if self._work.stop is None:
+            return Ending(stop_reason="cancelled", reason="The task that ran it was cancelled.", raises=True)
+        task = asyncio.current_task()
+        while task is not None and task.cancelling():
+            task.uncancel()
+        return self._work.stop

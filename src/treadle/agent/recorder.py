@@ -1,0 +1,164 @@
+"""Write a run into its conversation's journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from treadle.agent.setup import RunStart
+from treadle.errors import InvalidInput
+from treadle.journal import (
+    AnyEntry,
+    CallBegan,
+    CallEnded,
+    MessageAdded,
+    ModelReplied,
+    RunBegan,
+    RunEnded,
+    RunSuspended,
+    StateChanged,
+    View,
+    fold,
+)
+from treadle.messages import Message
+from treadle.ports.model import ModelReply
+from treadle.ports.store import Lease, Leases, Store
+from treadle.state.scoped import StateWrite
+from treadle.tools.outcome import ToolOutcome
+from treadle.values import Plain, pack
+
+
+LEASE_SECONDS = 15.0
+RENEW_SECONDS = 5.0
+
+
+class Recorder:
+    """The one writer of a run: appends in order, each batch against the revision before it."""
+
+    def __init__(self, store: Store, start: RunStart) -> None:
+        self._store = store
+        self._start = start
+        self._revision = 0
+        self._lock = asyncio.Lock()
+        self._lease: Lease | None = None
+
+    async def open(self) -> View:
+        """Create or read the conversation, own it, and return its view.
+
+        Raises:
+            ConversationBusy: another run owns it.
+            InvalidInput: `history=` was given for a conversation that has begun.
+        """
+        conversation = self._start.conversation_id
+        head = await self._store.create(conversation)
+        if isinstance(self._store, Leases):
+            self._lease = await self._store.claim(conversation, self._start.run_id, LEASE_SECONDS)
+            head = await self._store.head(conversation)
+        view = View()
+        if head.revision:
+            batches = await self._store.read(conversation)
+            view = fold((batch.revision, batch.entries) for batch in batches)
+            if self._start.history:
+                raise InvalidInput(
+                    f"Conversation {conversation!r} has begun; history= only seeds a new one. "
+                    "Leave it out, or choose another conversation ID."
+                )
+        self._revision = view.revision
+        return view
+
+    async def keep(self) -> None:
+        """Renew the lease for as long as this is not cancelled."""
+        while self._lease is not None and isinstance(self._store, Leases):
+            await asyncio.sleep(RENEW_SECONDS)
+            self._lease = await self._store.renew(self._lease, LEASE_SECONDS)
+
+    async def close(self) -> None:
+        """Let the conversation go."""
+        lease, self._lease = self._lease, None
+        if lease is not None and isinstance(self._store, Leases):
+            await self._store.release(lease)
+
+    async def began(self, agent: str, writes: Sequence[StateWrite]) -> None:
+        """Write the start of the run, and the state that the caller gave."""
+        start = self._start
+        began = RunBegan(
+            run_id=start.run_id,
+            at=_now(),
+            agent=agent,
+            input=start.input,
+            history=tuple(start.history),
+            metadata=_packed(start.metadata),
+        )
+        await self._append(began, *self._state(writes))
+
+    async def replied(self, reply: ModelReply, begun: Sequence[str] = (), *after: AnyEntry) -> None:
+        """Write a reply with the calls that begin at once, and what follows in the same write."""
+        at = _now()
+        entry = ModelReplied(
+            run_id=self._start.run_id,
+            at=at,
+            message=reply.message,
+            usage=reply.usage,
+            model=reply.model,
+            finish_reason=reply.finish_reason,
+        )
+        await self._append(entry, *self._begun(begun, at), *after)
+
+    async def said(self, message: Message) -> None:
+        """Write something that the loop said, or what was seen of a broken reply."""
+        await self._append(MessageAdded(run_id=self._start.run_id, at=_now(), message=message))
+
+    async def call_ended(self, outcome: ToolOutcome, begun: Sequence[str]) -> None:
+        """Write an outcome, with the calls that begin after it."""
+        at = _now()
+        entry = CallEnded(
+            run_id=self._start.run_id,
+            at=at,
+            result=outcome.result,
+            usage=outcome.usage,
+            writes=outcome.writes,
+            links=outcome.links,
+        )
+        await self._append(entry, *self._begun(begun, at))
+
+    async def state_changed(self, writes: Sequence[StateWrite]) -> None:
+        """Write state that changed outside a call."""
+        await self._append(*self._state(writes))
+
+    async def suspended(self, reason: str, turns: int) -> None:
+        """Write that the run paused."""
+        await self._append(
+            RunSuspended(run_id=self._start.run_id, at=_now(), reason=reason, turns=turns)
+        )
+
+    async def ended(self, entry: RunEnded) -> None:
+        """Write the end of the run."""
+        await self._append(entry)
+
+    def _state(self, writes: Sequence[StateWrite]) -> list[AnyEntry]:
+        if not writes:
+            return []
+        return [StateChanged(run_id=self._start.run_id, at=_now(), writes=tuple(writes))]
+
+    def _begun(self, call_ids: Sequence[str], at: datetime) -> list[AnyEntry]:
+        return [CallBegan(run_id=self._start.run_id, at=at, call_id=call_id) for call_id in call_ids]
+
+    async def _append(self, *entries: AnyEntry) -> None:
+        if not entries:
+            return
+        async with self._lock:
+            fence = self._lease.fence if self._lease is not None else None
+            self._revision = await self._store.append(
+                self._start.conversation_id, self._revision, entries, fence=fence
+            )
+
+
+def _packed(metadata: Mapping[str, Any]) -> dict[str, Plain]:
+    packed = pack(dict(metadata), "metadata")
+    return packed if isinstance(packed, dict) else {}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,47 @@
+"""What a run came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic
+
+from treadle.events import StopReason
+from treadle.messages import Thread, ToolResult
+from treadle.state.scoped import State
+from treadle.usage import NOTHING, Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    OutputT = TypeVar("OutputT", default=str)
+else:
+    from typing import TypeVar
+
+    OutputT = TypeVar("OutputT")
+
+
+@dataclass(slots=True, kw_only=True)
+class RunResult(Generic[OutputT]):
+    """What a run came to.
+
+    `output` is the answer: text, or a value of the asked type. When the run stopped without one,
+    it is the text so far, and `stop_reason` says why it stopped. `messages` is the whole history,
+    without the system prompt; pass it back as `history=`. `turns` counts model replies, `seconds`
+    is wall-clock time, `tool_results` has every result, also those inside chains. `reason` is the
+    text of a pause or a cancel.
+    """
+
+    output: OutputT
+    messages: Thread
+    stop_reason: StopReason
+    run_id: str
+    conversation_id: str
+    usage: Usage = NOTHING
+    turns: int = 0
+    seconds: float = 0.0
+    tool_results: list[ToolResult] = field(default_factory=list[ToolResult])
+    state: State = field(default_factory=State)
+    reason: str = ""
+
+
+AnyResult = RunResult[Any]

@@ -1,0 +1,107 @@
+"""Settle a run: leave a valid history, store how it ended, tell everybody."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from msgspec.structs import replace
+
+from treadle.agent.ending import Ending
+from treadle.agent.result import AnyResult, RunResult
+from treadle.agent.work import Work
+from treadle.errors import RunFailed, TreadleError
+from treadle.events import AnswerStored, RunFinished, RunPaused
+from treadle.messages import Message
+from treadle.tools.outcome import ToolOutcome, error_result
+
+SETTLE_SECONDS = 5.0
+
+
+async def settle(work: Work, ending: Ending) -> AnyResult:
+    """Return the run's result, or raise the error that ended it, with the result on it.
+
+    When the end cannot be stored the run has failed, whatever it had come to.
+    """
+    try:
+        if not ending.stored:
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await _store_end(work, ending)
+    except asyncio.CancelledError:
+        ending.raises = True
+    except (TreadleError, TimeoutError) as error:
+        if ending.error is None:
+            ending = Ending(stop_reason="failed", error=_not_stored(error), raises=ending.raises)
+    result = _result(work, ending)
+    _tell(work, ending, result)
+    if ending.raises:
+        raise asyncio.CancelledError(ending.reason)
+    if ending.error is not None:
+        ending.error.result = result
+        raise ending.error
+    return result
+
+
+async def _store_end(work: Work, ending: Ending) -> None:
+    if work.answers is not None:
+        for call in work.answers.missing:
+            result = error_result(call, "The call was cancelled; whether it took effect is unknown.")
+            await work.answer(ToolOutcome(call=call, result=result, stage="cancelled"))
+        work.close_answers()
+    if ending.output is None:
+        await _keep_partial(work)
+    if work.recorder is None or not work.recorded:
+        return
+    await work.record_state()
+    if ending.stop_reason == "paused":
+        await work.recorder.suspended(ending.reason, work.budget.turns)
+    else:
+        output = ending.output if ending.output is not None else _text_so_far(work)
+        await work.recorder.ended(work.ended(ending.stop_reason, output, ending.error))
+
+
+async def _keep_partial(work: Work) -> None:
+    """Keep what was seen of a reply that never became whole; it is marked, and no answer."""
+    text = "".join(work.asker.partial)
+    if text.strip():
+        await work.add(replace(Message.assistant(text), incomplete=True))
+
+
+def _result(work: Work, ending: Ending) -> AnyResult:
+    return RunResult(
+        output=ending.output if ending.output is not None else _text_so_far(work),
+        messages=work.thread,
+        stop_reason=ending.stop_reason,
+        run_id=work.start.run_id,
+        conversation_id=work.start.conversation_id,
+        usage=work.budget.usage,
+        turns=work.budget.turns,
+        seconds=time.perf_counter() - work.began,
+        tool_results=work.tool_results,
+        state=work.state,
+        reason=ending.reason,
+    )
+
+
+def _text_so_far(work: Work) -> str:
+    last = work.thread[-1] if work.thread else None
+    return last.text if last is not None and last.role == "assistant" else ""
+
+
+def _tell(work: Work, ending: Ending, result: AnyResult) -> None:
+    bus, span = work.bus, work.span
+    if ending.stop_reason == "paused":
+        bus.emit(RunPaused, span, None, ending.reason, result.usage, result.seconds)
+        return
+    if ending.stop_reason in ("answer", "limit") and bus.live:
+        bus.emit(AnswerStored, span, None, result.output if isinstance(result.output, str) else _text_so_far(work))
+    error = str(ending.error) if ending.error is not None else None
+    bus.emit(RunFinished, span, None, ending.stop_reason, result.usage, result.turns, result.seconds, error)
+
+
+def _not_stored(error: Exception) -> TreadleError:
+    if isinstance(error, TreadleError):
+        return error
+    failure = RunFailed(f"The store did not take the end of the run within {SETTLE_SECONDS:g} s.")
+    failure.__cause__ = error
+    return failure

@@ -1,0 +1,213 @@
+"""What a run has under way: the things that its turns share."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from treadle.agent.ask import Asker
+from treadle.agent.bus import EventBus
+from treadle.agent.calls import Answers, CallIds
+from treadle.agent.ending import Ending, storable
+from treadle.agent.recorder import Recorder
+from treadle.agent.setup import RunSetup, RunStart
+from treadle.errors import InvalidInput, TreadleError
+from treadle.events import RunStarted, StopReason, ToolProgress
+from treadle.ids import new_span_id
+from treadle.journal import RunEnded
+from treadle.limits import Budget
+from treadle.messages import Message, Thread, ToolResult
+from treadle.ports.context import RunContext, RunFacts
+from treadle.ports.model import ModelReply, ToolSpec
+from treadle.prompts.render import render_instructions
+from treadle.state.scoped import State, StateWrite
+from treadle.tools.execute import ToolRunner
+from treadle.tools.outcome import ToolOutcome
+from treadle.usage import Usage
+
+
+class Work:
+    """The thread, the budget, the state and the parts of one run.
+
+    `answers` are the results of a reply whose calls are being run. `stop` is set from outside
+    to end the run early. `recorded` is whether the journal knows of the run.
+    """
+
+    def __init__(self, setup: RunSetup, start: RunStart, bus: EventBus) -> None:
+        self.setup = setup
+        self.start = start
+        self.bus = bus
+        self.span = new_span_id()
+        self.began = time.perf_counter()
+        self.budget = Budget(setup.limits)
+        self.recorder = Recorder(start.store, start) if start.store is not None else None
+        self.recorded = False
+        self.answers: Answers | None = None
+        self.tool_results: list[ToolResult] = []
+        self.stop: Ending | None = None
+        self.system = ""
+        self._written = 0
+        self._use(Thread(start.history), State())
+
+    async def open(self) -> None:
+        """Read the conversation, render the system prompt, and write that the run begins."""
+        start, setup = self.start, self.setup
+        packed = {}
+        thread = self.thread
+        if self.recorder is not None:
+            view = await self.recorder.open()
+            packed = view.state
+            thread = Thread(view.messages) if view.messages else thread
+        state, writes = _begin_state(start.state, packed)
+        self._use(thread, state)
+        self.system = await render_instructions(setup.instructions, start.requirements, self.ctx)
+        if self.recorder is not None:
+            self._written = len(self.ctx.writes)
+            await self.recorder.began(setup.agent, [*writes, *self.ctx.writes])
+            self.recorded = True
+        if start.input is not None:
+            thread.append(start.input)
+        if self.bus.live:
+            self.bus.emit(RunStarted, self.span, None, start.conversation_id)
+
+    def seconds_left(self) -> float | None:
+        """Return how long the run may still take, or None without a deadline."""
+        deadline = self.setup.limits.deadline
+        return None if deadline is None else deadline.total_seconds() - (time.perf_counter() - self.began)
+
+    def check_stop(self) -> None:
+        """End here when a stop was asked for and whatever was awaited swallowed it."""
+        if self.stop is not None:
+            raise asyncio.CancelledError
+
+    async def say(self, reply: ModelReply, begun: Sequence[str] = ()) -> None:
+        """Put a reply into the history."""
+        if self.recorder is not None:
+            await self.recorder.replied(reply, begun)
+        if reply.message.parts:
+            self.thread.append(reply.message)
+
+    async def add(self, message: Message) -> None:
+        """Put something into the history that is no whole reply."""
+        if self.recorder is not None:
+            await self.recorder.said(message)
+        self.thread.append(message)
+
+    async def record_state(self) -> None:
+        """Write the state that middleware and instructions changed since the last time."""
+        writes = self.ctx.writes[self._written :]
+        if writes and self.recorder is not None:
+            self._written += len(writes)
+            await self.recorder.state_changed(writes)
+
+    def count(self, outcome: ToolOutcome) -> None:
+        """Take in the outcome of a call that ran; the journal has it already."""
+        if self.answers is not None:
+            self.answers.results[outcome.call.id] = outcome.result
+        self.tool_results.extend((*outcome.links, outcome.result))
+        self.budget.spend(outcome.usage + ONE_CALL)
+
+    async def answer(self, outcome: ToolOutcome) -> None:
+        """Take in the outcome of a call that did not run, and write it."""
+        if self.answers is not None:
+            self.answers.results[outcome.call.id] = outcome.result
+        self.tool_results.append(outcome.result)
+        if self.recorder is not None:
+            await self.recorder.call_ended(outcome, ())
+
+    def close_answers(self) -> None:
+        """Put the results of the reply into the thread, in the order of its calls."""
+        answers, self.answers = self.answers, None
+        if answers is not None:
+            self.thread.append(answers.message)
+
+    def ended(self, stop_reason: StopReason, output: Any, error: TreadleError | None = None) -> RunEnded:
+        """Build the entry that ends the run."""
+        return RunEnded(
+            run_id=self.start.run_id,
+            at=datetime.now(UTC),
+            stop_reason=stop_reason,
+            output=storable(output),
+            usage=self.budget.usage,
+            turns=self.budget.turns,
+            error=str(error) if error is not None else None,
+        )
+
+    def answers_by_tool(self) -> bool:
+        """Whether typed output is asked for by a tool, because the model does not obey schemas."""
+        setup = self.setup
+        if setup.output is None:
+            return False
+        profile = setup.profile
+        return not (profile.native_output_with_tools if len(setup.registry) else profile.native_output)
+
+    def _use(self, thread: Thread, state: State) -> None:
+        """Build the parts that work on this thread and this state."""
+        setup, start = self.setup, self.start
+        self.thread = thread
+        self.state = state
+        facts = RunFacts(
+            run_id=start.run_id,
+            conversation_id=start.conversation_id,
+            agent=setup.agent,
+            deps=start.deps,
+            metadata=start.metadata,
+            budget=self.budget,
+            state=state,
+            report=_reporter(self.bus, self.span),
+        )
+        self.ctx: RunContext = RunContext(facts)
+        self.ids = CallIds(thread)
+        self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
+        self.runner = ToolRunner(
+            setup.registry,
+            facts,
+            self.bus,
+            parent_span=self.span,
+            hooks=setup.hooks,
+            journal=self.recorder,
+            max_parallel=setup.max_parallel_tools,
+        )
+        specs = setup.registry.specs
+        self.specs: tuple[ToolSpec, ...] = specs
+        if setup.output is not None and self.answers_by_tool():
+            self.specs = (*specs, setup.output.tool_spec)
+
+
+ONE_CALL = Usage(tool_calls=1)
+
+
+def _begin_state(given: Any, packed: dict[str, Any]) -> tuple[State, tuple[StateWrite, ...]]:
+    """Return the run's state and what of it the journal does not have yet."""
+    if isinstance(given, State):
+        if packed:
+            raise InvalidInput(
+                "The conversation has state of its own; pass state= as a dict of keys to set, not as a State."
+            )
+        return given, tuple(StateWrite(key, value) for key, value in given.packed().items())
+    state = State.from_packed(packed)
+    writes: list[StateWrite] = []
+    for key, value in (given or {}).items():
+        state.set(key, value)
+        writes.append(StateWrite(key, state.packed()[key]))
+    return state, tuple(writes)
+
+
+def _reporter(bus: EventBus, span: str) -> Callable[[str, str, Any], None]:
+    """Return how progress reaches the events, from this thread or any other."""
+    home = threading.get_ident()
+    loop = asyncio.get_running_loop()
+
+    def report(call_id: str, tool: str, progress: Any) -> None:
+        if not bus.live:
+            return
+        if threading.get_ident() == home:
+            bus.emit(ToolProgress, span, None, call_id, tool, progress)
+        else:
+            loop.call_soon_threadsafe(bus.emit, ToolProgress, span, None, call_id, tool, progress)
+
+    return report

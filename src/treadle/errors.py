@@ -1,0 +1,250 @@
+"""Every error this package raises.
+
+TreadleError                     .result: what a run had when it failed, or None
+├── ConfigError                  the caller built something that cannot work
+│   ├── NoModel                  an agent without a model was run
+│   ├── UnknownModel             a "provider:model" string that names nothing installed
+│   ├── MissingKey               a provider needs a key and none was given
+│   ├── MissingExtra             an optional package is not installed
+│   ├── DuplicateTool            two tools of one name
+│   ├── InvalidTool              a function or schema that cannot become a tool
+│   ├── InvalidId                a conversation or run ID with forbidden characters
+│   └── InvalidInput             a run was started with nothing to say, or with arguments that contradict
+├── ModelError                   a model request failed
+│   ├── RateLimited              retryable, has .retry_after
+│   ├── Overloaded               retryable: the server is busy, down or unreachable
+│   ├── ModelTimeout             retryable: no answer in time
+│   ├── IncompleteReply          the reply was cut off; .retryable says whether trying again may help
+│   ├── BadReply                 the server answered with something that is not its protocol
+│   ├── AuthenticationFailed     the key was refused
+│   ├── ContextOverflow          the request is larger than the model's window
+│   └── ContentFiltered          a refusal or a filter, never an answer
+├── RunError                     a run could not end well
+│   ├── RunFailed                anything unforeseen inside the run
+│   ├── LimitReached             a limit with on_limit="error"
+│   ├── ToolAborted              a tool raised ToolAbort, or failed with on_error="fail"
+│   └── OutputInvalid            the model never produced a valid typed output
+├── StoreError
+│   ├── ConversationNotFound
+│   ├── RunNotFound
+│   ├── RevisionConflict         somebody appended in between
+│   ├── ConversationBusy         another run owns the conversation
+│   ├── ConversationFinalized    the run has answered; start another
+│   ├── LeaseLost                the run no longer owns the conversation
+│   ├── NotStorable              a value that cannot be stored without loss
+│   ├── UnknownType              a stored value whose type is not registered here
+│   ├── StoreUnavailable
+│   ├── NewerJournal             written by a newer version of this package
+│   └── CorruptJournal
+├── ModelFilesError              the weights of a local model are missing or wrong
+├── ToolError                    raised by tools: text for the model
+└── ToolAbort                    raised by tools: stops the run
+"""
+
+from __future__ import annotations
+
+
+class TreadleError(Exception):
+    """Base of all errors raised by this package.
+
+    `result` is the partial `RunResult` when the error ended a run, else None.
+    """
+
+    result: object = None
+
+
+class ConfigError(TreadleError):
+    """The caller built something that cannot work."""
+
+
+class NoModel(ConfigError):
+    """An agent without a model was run."""
+
+
+class UnknownModel(ConfigError):
+    """A model string names no installed provider or no model of it."""
+
+
+class MissingKey(ConfigError):
+    """A provider needs a key and none was given."""
+
+
+class MissingExtra(ConfigError):
+    """An optional package is needed and not installed."""
+
+
+class DuplicateTool(ConfigError):
+    """Two tools of one agent have the same name."""
+
+
+class InvalidTool(ConfigError):
+    """A function or schema cannot become a tool."""
+
+
+class InvalidId(ConfigError):
+    """A conversation or run ID is empty, too long or has forbidden characters."""
+
+
+class InvalidInput(ConfigError):
+    """A run was started with nothing to say, or with arguments that contradict."""
+
+
+class ModelError(TreadleError):
+    """A request to a model failed.
+
+    `retryable` says whether the same request may work a moment later; `retry_after`
+    is the wait the provider asked for, in seconds; `partial` is the text that had
+    already arrived.
+    """
+
+    default_retryable = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        model: str = "",
+        status: int | None = None,
+        request_id: str | None = None,
+        code: str | None = None,
+        retryable: bool | None = None,
+        retry_after: float | None = None,
+        partial: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.model = model
+        self.status = status
+        self.request_id = request_id
+        self.code = code
+        self.retryable = self.default_retryable if retryable is None else retryable
+        self.retry_after = retry_after
+        self.partial = partial
+
+
+class RateLimited(ModelError):
+    """The provider limits this caller's rate."""
+
+    default_retryable = True
+
+
+class Overloaded(ModelError):
+    """The server is busy, failing or cannot be reached."""
+
+    default_retryable = True
+
+
+class ModelTimeout(ModelError):
+    """The server did not answer in time."""
+
+    default_retryable = True
+
+
+class IncompleteReply(ModelError):
+    """The reply was cut off: by the network (retryable) or by the output limit (not)."""
+
+
+class BadReply(ModelError):
+    """The server answered with something that is not its protocol."""
+
+
+class AuthenticationFailed(ModelError):
+    """The provider refused the credentials."""
+
+
+class ContextOverflow(ModelError):
+    """The request is larger than the model's context window."""
+
+
+class ContentFiltered(ModelError):
+    """The provider refused or filtered the content; `partial` has the refusal's text."""
+
+
+class RunError(TreadleError):
+    """A run could not end well; `.result` holds what there is."""
+
+
+class RunFailed(RunError):
+    """Something unforeseen failed inside the run; the cause is chained."""
+
+
+class LimitReached(RunError):
+    """A limit was reached and `on_limit="error"` was asked for."""
+
+
+class ToolAborted(RunError):
+    """A tool stopped the run."""
+
+
+class OutputInvalid(RunError):
+    """The model never produced an output of the asked type."""
+
+
+class StoreError(TreadleError):
+    """A conversation store refused or failed."""
+
+
+class ConversationNotFound(StoreError):
+    """No conversation of this ID is in the store."""
+
+
+class RunNotFound(StoreError):
+    """No run of this ID is in the store."""
+
+
+class RevisionConflict(StoreError):
+    """The conversation has a newer revision than the caller expected; nothing was written."""
+
+
+class ConversationBusy(StoreError):
+    """Another run owns the conversation."""
+
+
+class ConversationFinalized(StoreError):
+    """The run has answered, so it takes no more messages."""
+
+
+class LeaseLost(StoreError):
+    """This run no longer owns the conversation; nothing was written."""
+
+
+class NotStorable(StoreError):
+    """A value cannot be stored without loss; the message names where and its type."""
+
+
+class UnknownType(StoreError):
+    """A stored value's type is not registered in this process.
+
+    `type_name` is the stored name, `path` where it stands, `raw` the stored form.
+    """
+
+    def __init__(self, message: str, *, type_name: str, path: str, raw: object) -> None:
+        super().__init__(message)
+        self.type_name = type_name
+        self.path = path
+        self.raw = raw
+
+
+class StoreUnavailable(StoreError):
+    """The store could not be reached."""
+
+
+class NewerJournal(StoreError):
+    """The journal was written by a newer version of this package."""
+
+
+class CorruptJournal(StoreError):
+    """A stored entry cannot be read."""
+
+
+class ModelFilesError(TreadleError):
+    """The weights of a local model are missing, broken or could not be downloaded."""
+
+
+class ToolError(TreadleError):
+    """Raised by a tool: its text goes to the model as the call's error result."""
+
+
+class ToolAbort(TreadleError):
+    """Raised by a tool: stops the run with `ToolAborted`."""

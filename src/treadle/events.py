@@ -1,0 +1,179 @@
+"""What happens in a run, as typed events: one hierarchy, one sequence for each run.
+
+Every event has the run's ID, its place in the run's sequence, its own span and its parent's, the
+agent's name, the path of the member or node it belongs to ("" for the run's own agent), and a
+time. `type` is the dotted name used in JSON. Events only tell; middleware changes things.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
+
+from treadle.messages import ToolResult
+from treadle.usage import Usage
+
+StopReason = Literal["answer", "limit", "budget", "deadline", "paused", "cancelled", "failed", "loop"]
+Stage = Literal["lookup", "arguments", "execution", "timeout", "cancelled", "limit"]
+
+
+class Event(Struct, frozen=True, gc=False):
+    """What all events have."""
+
+    run_id: str
+    seq: int
+    span_id: str
+    parent_id: str | None
+    agent: str
+    path: str
+    at: datetime
+
+
+class RunStarted(Event, frozen=True, tag_field="type", tag="run.started", gc=False):
+    """A run has begun. `parent_id` is None for the outermost."""
+
+    type: ClassVar[str] = "run.started"
+    conversation_id: str
+
+
+class ModelStarted(Event, frozen=True, tag_field="type", tag="model.started", gc=False):
+    """A model is being asked. `attempt` counts from 1 in each turn."""
+
+    type: ClassVar[str] = "model.started"
+    turn: int
+    attempt: int
+    model: str
+
+
+class TextDelta(Event, frozen=True, tag_field="type", tag="text.delta", gc=False):
+    """More text. `ModelFinished` tells whether its turn was a preamble or the answer."""
+
+    type: ClassVar[str] = "text.delta"
+    text: str
+    turn: int
+
+
+class ReasoningDelta(Event, frozen=True, tag_field="type", tag="reasoning.delta", gc=False):
+    """More of what the model thinks."""
+
+    type: ClassVar[str] = "reasoning.delta"
+    text: str
+    turn: int
+
+
+class ModelRetried(Event, frozen=True, tag_field="type", tag="model.retried", gc=False):
+    """An attempt failed and is made again after `seconds`; what it streamed no longer counts."""
+
+    type: ClassVar[str] = "model.retried"
+    turn: int
+    attempt: int
+    error: str
+    seconds: float
+
+
+class ModelFinished(Event, frozen=True, tag_field="type", tag="model.finished"):
+    """A model has replied. `final` is whether this reply is the answer; `error` when it failed."""
+
+    type: ClassVar[str] = "model.finished"
+    turn: int
+    final: bool
+    finish_reason: str
+    usage: Usage
+    seconds: float
+    error: str | None = None
+
+
+class ToolRequested(Event, frozen=True, tag_field="type", tag="tool.requested"):
+    """The model asked for a call; it has not begun."""
+
+    type: ClassVar[str] = "tool.requested"
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class ToolStarted(Event, frozen=True, tag_field="type", tag="tool.started"):
+    """A tool begins. `arguments` is a copy of what it got, as JSON values."""
+
+    type: ClassVar[str] = "tool.started"
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    attempt: int
+
+
+class ToolProgress(Event, frozen=True, tag_field="type", tag="tool.progress"):
+    """A running tool reported progress."""
+
+    type: ClassVar[str] = "tool.progress"
+    call_id: str
+    name: str
+    progress: Any
+
+
+class ToolFinished(Event, frozen=True, tag_field="type", tag="tool.finished"):
+    """A call has its result. `error` is its text when it is an error, `stage` where it arose."""
+
+    type: ClassVar[str] = "tool.finished"
+    call_id: str
+    name: str
+    result: ToolResult
+    seconds: float
+    stage: Stage | None = None
+
+    @property
+    def output(self) -> str:
+        """The result's text, as the model reads it."""
+        return self.result.text
+
+    @property
+    def error(self) -> str | None:
+        """The error's text, or None when the call succeeded."""
+        return self.result.text if self.result.is_error else None
+
+
+class AnswerStored(Event, frozen=True, tag_field="type", tag="answer.stored"):
+    """The answer is final and part of the history."""
+
+    type: ClassVar[str] = "answer.stored"
+    text: str
+
+
+class RunPaused(Event, frozen=True, tag_field="type", tag="run.paused"):
+    """The run stopped on purpose and can go on later. The last event of the run."""
+
+    type: ClassVar[str] = "run.paused"
+    reason: str
+    usage: Usage
+    seconds: float
+
+
+class RunFinished(Event, frozen=True, tag_field="type", tag="run.finished"):
+    """The run is over. The last event of the run. `error` says why it failed."""
+
+    type: ClassVar[str] = "run.finished"
+    stop_reason: StopReason
+    usage: Usage
+    turns: int
+    seconds: float
+    error: str | None = None
+
+
+AnyEvent = (
+    RunStarted
+    | ModelStarted
+    | TextDelta
+    | ReasoningDelta
+    | ModelRetried
+    | ModelFinished
+    | ToolRequested
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | AnswerStored
+    | RunPaused
+    | RunFinished
+)
+TERMINAL = (RunFinished, RunPaused)

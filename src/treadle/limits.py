@@ -1,0 +1,122 @@
+"""What a run may use, and the tree of budgets that is spent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Literal
+
+from msgspec import Struct
+
+from treadle.errors import ConfigError
+from treadle.usage import NOTHING, Usage
+
+LimitName = Literal["max_turns", "max_tool_calls", "max_tokens", "max_cost", "deadline"]
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What one run may use. None means no limit.
+
+    `max_turns` and `max_tool_calls` are counted; reaching one obeys the agent's `on_limit`.
+    `max_tokens` (input plus output), `max_cost` and `deadline` (from the start of the run) stop
+    the run. Tokens and money are reserved before each call, so a call that could exceed them is
+    not made.
+
+    Raises:
+        ConfigError: a limit is zero or negative.
+    """
+
+    max_turns: int = 10
+    max_tool_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
+    deadline: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_turns", "max_tokens", "max_cost"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ConfigError(f"Limits({name}={value}): a limit is more than 0; leave it out for none.")
+        if self.max_tool_calls is not None and self.max_tool_calls < 0:
+            raise ConfigError(f"Limits(max_tool_calls={self.max_tool_calls}) is negative.")
+        if self.deadline is not None and self.deadline <= timedelta(0):
+            raise ConfigError(f"Limits(deadline={self.deadline}) has passed already.")
+
+    @property
+    def counts_spending(self) -> bool:
+        """Whether tokens or money are limited, so that calls are estimated beforehand."""
+        return self.max_tokens is not None or self.max_cost is not None
+
+
+class Budget:
+    """What a run has used and may still use; a child's use counts in every ancestor too."""
+
+    __slots__ = ("limits", "parent", "reserved_cost", "reserved_tokens", "tool_calls", "turns", "usage")
+
+    def __init__(self, limits: Limits, parent: Budget | None = None) -> None:
+        self.limits = limits
+        self.parent = parent
+        self.usage: Usage = NOTHING
+        self.turns = 0
+        self.tool_calls = 0
+        self.reserved_tokens = 0
+        self.reserved_cost = Decimal(0)
+
+    @property
+    def counts_spending(self) -> bool:
+        """Whether tokens or money are limited here or above."""
+        return self.limits.counts_spending or (self.parent is not None and self.parent.counts_spending)
+
+    def turns_left(self) -> int:
+        """Return how many more model calls may be made."""
+        left = self.limits.max_turns - self.turns
+        return max(0, left)
+
+    def tool_calls_left(self) -> int | None:
+        """Return how many more tool calls may run, or None when they are not limited."""
+        own = None
+        if self.limits.max_tool_calls is not None:
+            own = max(0, self.limits.max_tool_calls - self.tool_calls)
+        above = self.parent.tool_calls_left() if self.parent else None
+        return own if above is None else above if own is None else min(own, above)
+
+    def tokens_left(self) -> int | None:
+        """Return how many tokens may still be reserved, or None when they are not limited."""
+        own = None
+        if self.limits.max_tokens is not None:
+            own = self.limits.max_tokens - self.usage.total_tokens - self.reserved_tokens
+        above = self.parent.tokens_left() if self.parent else None
+        return own if above is None else above if own is None else min(own, above)
+
+    def cost_left(self) -> Decimal | None:
+        """Return how much money may still be reserved, or None when it is not limited."""
+        own = None
+        if self.limits.max_cost is not None:
+            own = self.limits.max_cost - self.usage.cost - self.reserved_cost
+        above = self.parent.cost_left() if self.parent else None
+        return own if above is None else above if own is None else min(own, above)
+
+    def reserve(self, tokens: int, cost: Decimal) -> bool:
+        """Set aside what a call may use at most; False, and nothing set aside, when it is too much."""
+        tokens_left, cost_left = self.tokens_left(), self.cost_left()
+        if (tokens_left is not None and tokens > tokens_left) or (cost_left is not None and cost > cost_left):
+            return False
+        self._move(tokens, cost)
+        return True
+
+    def release(self, tokens: int, cost: Decimal) -> None:
+        """Give back what was set aside."""
+        self._move(-tokens, -cost)
+
+    def spend(self, usage: Usage) -> None:
+        """Count what was used, here and above."""
+        self.usage = self.usage + usage
+        self.tool_calls += usage.tool_calls
+        if self.parent is not None:
+            self.parent.spend(usage)
+
+    def _move(self, tokens: int, cost: Decimal) -> None:
+        self.reserved_tokens += tokens
+        self.reserved_cost += cost
+        if self.parent is not None:
+            self.parent._move(tokens, cost)

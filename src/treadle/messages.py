@@ -1,0 +1,341 @@
+"""What is said: messages and their parts."""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import msgspec
+from msgspec import Struct
+from msgspec.json import decode as decode_json
+from msgspec.json import encode as encode_json
+
+from treadle.errors import InvalidInput
+from treadle.values import Plain, clean, pack, unpack
+
+Role = Literal["system", "user", "assistant", "tool"]
+Detail = Literal["auto", "low", "high", "original"]
+
+Opaque = dict[str, Any]
+"""What one provider wants back unchanged: JSON values under the provider's own names, inside a
+dict keyed by protocol (``{"openai_chat": {...}}``), so that no other provider is ever sent it."""
+
+
+class Text(Struct, frozen=True, tag="text", omit_defaults=True):
+    """Plain text."""
+
+    text: str
+    provider: Opaque | None = None
+
+
+class _Media(Struct, frozen=True, omit_defaults=True):
+    """Bytes or an address. Exactly one of `url` and `content` is set."""
+
+    url: str | None = None
+    content: bytes | None = None
+    media_type: str | None = None
+
+    @classmethod
+    def from_url(cls, url: str, **fields: Any) -> Self:
+        """Point to media the provider fetches itself; a data: URL is decoded to bytes."""
+        if url.startswith("data:"):
+            media_type, content = split_data_url(url)
+            return cls(content=content, media_type=media_type, **fields)
+        if not re.match(r"^[A-Za-z][A-Za-z0-9+.-]*:", url):
+            raise InvalidInput(f"{url[:80]!r} is not a URL; use from_file for paths.")
+        return cls(url=url, **fields)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, media_type: str, **fields: Any) -> Self:
+        """Carry the bytes themselves; `media_type` is for example "image/png"."""
+        if not content:
+            raise InvalidInput(f"{cls.__name__} has no bytes.")
+        return cls(content=bytes(content), media_type=media_type, **fields)
+
+    @classmethod
+    def from_base64(cls, text: str, media_type: str, **fields: Any) -> Self:
+        """Carry bytes given as standard or URL-safe base64; line breaks are allowed."""
+        try:
+            content = base64.b64decode(re.sub(r"\s+", "", text).translate(_URL_SAFE), validate=True)
+        except ValueError as error:
+            raise InvalidInput(f"{cls.__name__}: not base64: {text[:40]!r}.") from error
+        return cls.from_bytes(content, media_type, **fields)
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, media_type: str | None = None, **fields: Any) -> Self:
+        """Read a file now; the media type comes from its first bytes, then from its name."""
+        place = Path(path)
+        try:
+            content = place.read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"{cls.__name__}: cannot read {str(place)!r}: {error.strerror}.") from error
+        found = media_type or sniff(content) or mimetypes.guess_type(place.name)[0]
+        return cls.from_bytes(content, found or "application/octet-stream", **cls._named(place, fields))
+
+    @classmethod
+    def _named(cls, place: Path, fields: dict[str, Any]) -> dict[str, Any]:
+        return fields
+
+    @property
+    def base64(self) -> str:
+        """The bytes as base64 text, "" when this is a URL."""
+        return base64.b64encode(self.content or b"").decode("ascii")
+
+    @property
+    def data_url(self) -> str:
+        """The address, or the bytes as a data: URL."""
+        return self.url or f"data:{self.media_type};base64,{self.base64}"
+
+
+class Image(_Media, frozen=True, tag="image", omit_defaults=True):
+    """A picture. `detail` is how closely the model should look, where the provider has that."""
+
+    detail: Detail | None = None
+    provider: Opaque | None = None
+
+
+class Audio(_Media, frozen=True, tag="audio", omit_defaults=True):
+    """Sound; `transcript` is its text where the provider gave one."""
+
+    transcript: str | None = None
+    provider: Opaque | None = None
+
+    @property
+    def format(self) -> str:
+        """The short name of the encoding, "wav" or "mp3" for example."""
+        short = (self.media_type or "").partition("/")[2].partition(";")[0].removeprefix("x-")
+        return {"mpeg": "mp3", "wave": "wav", "vnd.wave": "wav"}.get(short, short)
+
+
+class File(_Media, frozen=True, tag="file", omit_defaults=True):
+    """A document. `file_id` names one already uploaded to the provider instead of bytes or URL."""
+
+    name: str | None = None
+    file_id: str | None = None
+    provider: Opaque | None = None
+
+    @classmethod
+    def _named(cls, place: Path, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"name": place.name, **fields}
+
+
+class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True):
+    """What a model thought. Only the provider that wrote it ever gets it back, unchanged.
+
+    `signature` and `redacted` are that provider's opaque proofs.
+    """
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+    provider: Opaque | None = None
+
+
+class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True):
+    """A request to run a tool.
+
+    `id` is unique in the conversation, `provider_id` is what the provider called it. `raw` is
+    the arguments' JSON text exactly as the model wrote it, so that it goes back byte for byte.
+    """
+
+    id: str
+    name: str
+    raw: str = "{}"
+    provider_id: str | None = None
+    provider: Opaque | None = None
+
+    @classmethod
+    def of(cls, name: str, arguments: dict[str, Any] | None = None, *, id: str = "call_1") -> ToolCall:
+        """Build a call from a dict of arguments."""
+        return cls(id=id, name=name, raw=encode_json(arguments or {}).decode())
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments decoded; {} when they are blank, null or not a JSON object."""
+        try:
+            decoded = decode_json(self.raw)
+        except msgspec.DecodeError:
+            return {}
+        return decoded if isinstance(decoded, dict) else {}
+
+
+class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
+    """The answer to one tool call.
+
+    `parts` is what the model reads. `packed` is the tool's own value when it is more than text,
+    in the lossless plain form of `treadle.values`; `value` gives it back. `synthetic` marks a
+    result that no tool produced, because its call was interrupted.
+    """
+
+    call_id: str
+    name: str
+    parts: tuple[Text | Image | Audio | File, ...] = ()
+    is_error: bool = False
+    packed: Plain = None
+    synthetic: bool = False
+    provider: Opaque | None = None
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "".join(part.text for part in self.parts if type(part) is Text)
+
+    @property
+    def value(self) -> Any:
+        """What the tool returned, in its own type; its text when it returned text.
+
+        Raises:
+            UnknownType: the value's class is not registered in this process.
+        """
+        return self.text if self.packed is None else unpack(self.packed)
+
+
+Part = Text | Image | Audio | File | Reasoning | ToolCall | ToolResult
+UserPart = Text | Image | Audio | File
+
+
+class Message(Struct, frozen=True, omit_defaults=True):
+    """One thing said by one side.
+
+    All calls of one model reply are parts of one message, and their results are the parts of one
+    `tool` message right after it, in the same order. `provider` is opaque, as on parts.
+    `incomplete` marks a reply that was cut off: what was seen of it, never an answer.
+    """
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    provider: Opaque | None = None
+    incomplete: bool = False
+
+    @classmethod
+    def system(cls, text: str) -> Message:
+        """Build a system message."""
+        return cls("system", (Text(clean(text)),))
+
+    @classmethod
+    def user(cls, *content: str | UserPart) -> Message:
+        """Build a user message from texts and media; empty texts are left out."""
+        return cls("user", as_parts(content))
+
+    @classmethod
+    def assistant(cls, *content: str | Part) -> Message:
+        """Build an assistant message from texts and parts; empty texts are left out."""
+        parts = (Text(clean(item)) if isinstance(item, str) else item for item in content)
+        return cls("assistant", tuple(part for part in parts if not _is_empty(part)))
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined; reasoning and tool traffic are not text."""
+        return "".join(part.text for part in self.parts if type(part) is Text)
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning parts, joined."""
+        return "".join(part.text for part in self.parts if type(part) is Reasoning)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls in this message, in order."""
+        return tuple(part for part in self.parts if type(part) is ToolCall)
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """The results in this message, in order."""
+        return tuple(part for part in self.parts if type(part) is ToolResult)
+
+    @property
+    def has_media(self) -> bool:
+        """Whether any part is an image, sound or file."""
+        return any(isinstance(part, Image | Audio | File) for part in self.parts)
+
+
+class Thread(list[Message]):
+    """A list of messages that remembers how codecs have encoded them.
+
+    `encoded` belongs to the codecs: each keeps what it made of the first messages under its own
+    key, so that continuing from `RunResult.messages` costs only what is new. Codecs compare by
+    identity before they trust it, so any change to the list is safe.
+    """
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        super().__init__(messages)
+        self.encoded: dict[object, Any] = messages.encoded if isinstance(messages, Thread) else {}
+
+
+def as_parts(content: str | UserPart | Iterable[str | UserPart]) -> tuple[UserPart, ...]:
+    """Turn what users pass as input into parts; empty texts are left out, text is cleaned.
+
+    Raises:
+        InvalidInput: an item is neither text nor a part that a user can send.
+    """
+    items: Iterable[object] = (content,) if isinstance(content, str | Text | _Media) else content
+    parts: list[UserPart] = []
+    for item in items:
+        part = Text(clean(item)) if isinstance(item, str) else item
+        if not isinstance(part, Text | Image | Audio | File):
+            raise InvalidInput(
+                f"Input items are str, Text, Image, Audio or File, got {type(item).__name__}: {str(item)[:60]!r}."
+            )
+        if not _is_empty(part):
+            parts.append(part)
+    return tuple(parts)
+
+
+def with_value(call_id: str, name: str, value: object, text: str) -> ToolResult:
+    """Build a result whose typed value comes back equal; `text` is what the model reads.
+
+    Raises:
+        NotStorable: the value cannot be packed.
+    """
+    return ToolResult(call_id, name, (Text(text),) if text else (), packed=pack(value, f"result of {name!r}"))
+
+
+def split_data_url(url: str) -> tuple[str, bytes]:
+    """Return the media type and bytes of a ``data:`` URL (RFC 2397)."""
+    head, comma, body = url.removeprefix("data:").partition(",")
+    if not comma:
+        raise InvalidInput(f"{url[:60]!r} is not a data: URL; it has no comma.")
+    kind = head.partition(";")[0] or "text/plain"
+    try:
+        return kind, base64.b64decode(body) if head.endswith(";base64") else body.encode()
+    except ValueError as error:
+        raise InvalidInput(f"The data: URL {url[:60]!r} is not valid base64.") from error
+
+
+def sniff(content: bytes) -> str | None:
+    """Return the media type that the first bytes show, or None."""
+    for magic, media_type in _MAGIC:
+        if content.startswith(magic):
+            return media_type
+    if content[:4] == b"RIFF":
+        return {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(content[8:12])
+    return None
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    """Return each message's text, for prints and assertions."""
+    return [message.text for message in messages]
+
+
+def _is_empty(part: Part) -> bool:
+    return type(part) is Text and not part.text
+
+
+_URL_SAFE = str.maketrans("-_", "+/")
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf3", "audio/mpeg"),
+    (b"fLaC", "audio/flac"),
+    (b"OggS", "audio/ogg"),
+)

@@ -1,0 +1,1 @@
+"""What the outside must offer: protocols, and the small values they speak."""

@@ -1,0 +1,135 @@
+"""What tools, instructions and middleware may see of the run they work in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic
+
+from treadle.limits import Budget
+from treadle.state.scoped import ScopedState, Scope, State, StateWrite, WriteGuard
+from treadle.usage import NOTHING, Usage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    DepsT = TypeVar("DepsT", default=Any)
+else:
+    from typing import TypeVar
+
+    DepsT = TypeVar("DepsT")
+
+
+class RunFacts:
+    """What all contexts of one run share. `report` is how progress reaches the events."""
+
+    __slots__ = ("agent", "budget", "conversation_id", "deps", "metadata", "report", "run_id", "state")
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        conversation_id: str,
+        agent: str,
+        deps: Any,
+        metadata: Mapping[str, Any],
+        budget: Budget,
+        state: State,
+        report: Callable[[str, str, Any], None],
+    ) -> None:
+        self.run_id = run_id
+        self.conversation_id = conversation_id
+        self.agent = agent
+        self.deps = deps
+        self.metadata = metadata
+        self.budget = budget
+        self.state = state
+        self.report = report
+
+
+class RunContext(Generic[DepsT]):
+    """The run as one call sees it. Everything here is for reading, but `state` and the methods.
+
+    In a tool, `call_id` and `tool` name the call and `attempt` counts its tries from 1; elsewhere they
+    are "" and 1.
+    """
+
+    __slots__ = ("_added", "_facts", "_guard", "_state", "attempt", "call_id", "cancelled", "tool")
+
+    def __init__(
+        self,
+        facts: RunFacts,
+        *,
+        call_id: str = "",
+        tool: str = "",
+        attempt: int = 1,
+        guard: WriteGuard | None = None,
+    ) -> None:
+        self._facts = facts
+        self._guard = guard
+        self._state: ScopedState | None = None
+        self._added: Usage = NOTHING
+        self.call_id = call_id
+        self.tool = tool
+        self.attempt = attempt
+        self.cancelled = False
+
+    @property
+    def run_id(self) -> str:
+        """The run's ID."""
+        return self._facts.run_id
+
+    @property
+    def conversation_id(self) -> str:
+        """The conversation's ID."""
+        return self._facts.conversation_id
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that runs."""
+        return self._facts.agent
+
+    @property
+    def deps(self) -> DepsT:
+        """What the caller passed as `deps=`: live objects, never stored."""
+        return self._facts.deps
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the caller passed as `metadata=`: JSON values, stored with the run."""
+        return self._facts.metadata
+
+    @property
+    def usage(self) -> Usage:
+        """What the run has used so far."""
+        return self._facts.budget.usage
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for this very call, the same however often it is tried."""
+        return f"{self._facts.run_id}:{self.call_id}"
+
+    @property
+    def state(self) -> ScopedState:
+        """The state, seen from this agent's scope; writes are stored with the call."""
+        if self._state is None:
+            scope = Scope.agent(self._facts.agent)
+            self._state = ScopedState(self._facts.state, scope, guard=self._guard, owner=self.call_id)
+        return self._state
+
+    @property
+    def writes(self) -> tuple[StateWrite, ...]:
+        """What was written to the state through this context."""
+        return self._state.writes if self._state is not None else ()
+
+    @property
+    def added_usage(self) -> Usage:
+        """What was added with `add_usage`."""
+        return self._added
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count what this call used itself (a model it asked, for example) in the run's usage."""
+        self._added = self._added + usage
+
+    def report(self, progress: Any) -> None:
+        """Tell watchers how far this call is: any JSON value. Also from a worker thread."""
+        self._facts.report(self.call_id, self.tool, progress)

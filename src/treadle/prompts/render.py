@@ -1,0 +1,45 @@
+"""Render the system prompt of one run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+
+from treadle.errors import ConfigError
+from treadle.ports.context import RunContext
+from treadle.values import clean
+
+Instructions = str | Callable[[RunContext], str | Awaitable[str]]
+"""Text, or a function of the run (sync or async) that returns it."""
+
+
+async def render_instructions(
+    instructions: Instructions | None, requirements: Sequence[str], ctx: RunContext
+) -> str:
+    """Return the system prompt: the instructions, then the requirements as a list.
+
+    Raises:
+        ConfigError: the instructions' function returned something else than text.
+    """
+    text: object = instructions or ""
+    if callable(text):
+        text = text(ctx)
+        if inspect.isawaitable(text):
+            text = await text
+    if not isinstance(text, str):
+        raise ConfigError(f"instructions returned {type(text).__name__}; return a str.")
+    listed = bullet_list(requirements)
+    if listed:
+        text = f"{text}\n\nRequirements:\n{listed}" if text else f"Requirements:\n{listed}"
+    return clean(text)
+
+
+def bullet_list(items: Sequence[str]) -> str:
+    """Return the items as lines with a dash; blank ones are left out."""
+    return "\n".join(f"- {item.strip()}" for item in items if item.strip())
+
+
+def numbered_list(items: Sequence[str]) -> str:
+    """Return the items as numbered lines; blank ones are left out."""
+    kept = [item.strip() for item in items if item.strip()]
+    return "\n".join(f"{number}. {item}" for number, item in enumerate(kept, 1))

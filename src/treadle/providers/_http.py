@@ -1,0 +1,229 @@
+"""The network: HTTP exchanges over pooled connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self
+from urllib.request import getproxies_environment
+
+from treadle.errors import BadReply, IncompleteReply, ModelError, ModelTimeout, Overloaded
+from treadle.ports.transport import HttpRequest, HttpResponse
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession, ClientTimeout
+    from yarl import URL
+
+CONNECT_SECONDS = 10.0
+IDLE_SECONDS = 600.0
+KEEP_SECONDS = 30.0
+"""How long an unused connection is kept."""
+
+
+class HttpTransport:
+    """Sends requests over one pool of connections per event loop, and never repeats one.
+
+    A pool opens at the loop's first request and closes when the loop shuts down (`asyncio.run`
+    and `asyncio.Runner` do that properly). Proxies come from the usual environment variables;
+    redirects are not followed, cookies not kept.
+    """
+
+    __slots__ = ("_pools",)
+
+    def __init__(self) -> None:
+        # Not weak: a session refers to its loop. Entries go when the loop shuts down.
+        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """Send and return when the response's head is there.
+
+        Raises:
+            Overloaded: the server cannot be reached or dropped the connection.
+            ModelTimeout: it did not answer in time.
+            BadReply: what answered does not speak HTTP.
+        """
+        pool = self._pools.get(asyncio.get_running_loop())
+        if pool is None or pool.session.closed:
+            pool = await self._open()
+        try:
+            response = await pool.session.request(
+                request.method,
+                pool.url(request.url),
+                data=request.body,
+                headers=request.headers,
+                timeout=pool.timeout(request.timeout),
+                allow_redirects=False,
+            )
+        except (_aiohttp().ClientError, OSError, ValueError) as error:
+            raise _unanswered(error, pool.url(request.url), request.timeout) from error
+        return _Response(response)
+
+    async def _open(self) -> _Pool:
+        for loop in [loop for loop in self._pools if loop.is_closed()]:
+            del self._pools[loop]
+        loop = asyncio.get_running_loop()
+        pool = _Pool()
+        # A loop that shuts down closes its asynchronous generators: this one closes the pool.
+        pool.keeper = self._keep(loop, pool)
+        await anext(pool.keeper)
+        self._pools[loop] = pool
+        return pool
+
+    async def _keep(self, loop: asyncio.AbstractEventLoop, pool: _Pool) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            if self._pools.get(loop) is pool:
+                del self._pools[loop]
+            await pool.session.close()
+
+
+class _Pool:
+    """The session of one loop, and what it would otherwise build for each request."""
+
+    __slots__ = ("_timeouts", "_urls", "keeper", "session")
+
+    def __init__(self) -> None:
+        aiohttp = _aiohttp()
+        self._timeouts: dict[float | None, ClientTimeout] = {}
+        self._urls: dict[str, URL] = {}
+        self.keeper: AsyncGenerator[None] | None = None
+        self.session: ClientSession = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0, ttl_dns_cache=300, keepalive_timeout=KEEP_SECONDS
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Asked once: with trust_env, aiohttp looks for proxies and passwords at each request.
+            trust_env=bool(getproxies_environment()),
+        )
+
+    def timeout(self, seconds: float | None) -> ClientTimeout:
+        found = self._timeouts.get(seconds)
+        if found is None:
+            if len(self._timeouts) > 100:
+                self._timeouts.clear()
+            idle = IDLE_SECONDS if seconds is None else seconds
+            found = _aiohttp().ClientTimeout(connect=min(CONNECT_SECONDS, idle), sock_read=idle)
+            self._timeouts[seconds] = found
+        return found
+
+    def url(self, text: str) -> URL:
+        found = self._urls.get(text)
+        if found is None:
+            if len(self._urls) > 100:
+                self._urls.clear()
+            found = self._urls[text] = _url(text)
+        return found
+
+
+class _Response:
+    """An answer whose head has arrived."""
+
+    __slots__ = ("_response", "headers", "status")
+
+    def __init__(self, response: ClientResponse) -> None:
+        self._response = response
+        self.status: int = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    async def read(self) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            IncompleteReply: the connection broke before the body's end; trying again may help.
+            ModelTimeout: no byte came in time.
+        """
+        try:
+            return await self._response.read()
+        except (_aiohttp().ClientError, OSError) as error:
+            raise _broken(error, self._response.url) from error
+
+    def pieces(self) -> _Pieces:
+        """Yield the body as it arrives; raises like `read`."""
+        return _Pieces(self._response)
+
+    async def close(self) -> None:
+        """Drop the connection, unless the body was read to its end and it went back by itself."""
+        self._response.close()
+
+
+class _Pieces:
+    """An iterator and not a generator, so that leaving it early needs no clean-up."""
+
+    __slots__ = ("_read", "_response")
+
+    def __init__(self, response: ClientResponse) -> None:
+        self._response = response
+        self._read = response.content.readany
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            piece = await self._read()
+        except (_aiohttp().ClientError, OSError) as error:
+            raise _broken(error, self._response.url) from error
+        if not piece:
+            raise StopAsyncIteration
+        return piece
+
+
+@cache
+def _aiohttp() -> Any:
+    """Load aiohttp: 0.2 s that only who sends a request pays."""
+    import aiohttp  # noqa: PLC0415
+
+    return aiohttp
+
+
+def _url(text: str) -> URL:
+    from yarl import URL  # noqa: PLC0415  (aiohttp's own; it loads with it)
+
+    return URL(text, encoded=True)
+
+
+def _place(url: URL) -> str:
+    return f"{url.host}:{url.port}" if url.port not in (80, 443) else str(url.host)
+
+
+def _unanswered(error: Exception, url: URL, timeout: float | None) -> ModelError:
+    """Return what a request without an answer means."""
+    aiohttp, place = _aiohttp(), _place(url)
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return ModelTimeout(f"No connection to {place} within {CONNECT_SECONDS:g} s.")
+    if isinstance(error, TimeoutError):
+        seconds = IDLE_SECONDS if timeout is None else timeout
+        return ModelTimeout(f"{place} gave no sign of life for {seconds:g} s; raise `timeout`.")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        return Overloaded(f"No safe connection to {place}: {error}.", retryable=False)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Overloaded(f"Cannot reach {place}: {_reason(error)}. Is base_url right, the server up?")
+    if isinstance(error, aiohttp.ClientResponseError):
+        text = str(getattr(error, "message", error)).strip().replace("\n", " ")
+        return BadReply(f"{place} answered with something that is not HTTP: {text[:200]}")
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError | ValueError):
+        return ModelError(f"The request to {place} cannot be sent: {error}")
+    return Overloaded(f"{place} dropped the connection before it answered: {_reason(error)}.")
+
+
+def _broken(error: Exception, url: URL) -> ModelError:
+    """Return what an answer without an end means."""
+    if isinstance(error, TimeoutError):
+        return ModelTimeout(f"{_place(url)} stopped in the middle of its reply; gave up waiting.")
+    reason = _reason(error)
+    return IncompleteReply(
+        f"The connection to {_place(url)} broke in the middle of the reply: {reason}.",
+        retryable=True,
+    )
+
+
+def _reason(error: Exception) -> str:
+    inner = getattr(error, "os_error", error)
+    text = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+    return str(text).rstrip(".")
+
+
+HTTP = HttpTransport()
+"""The transport that clients use unless they are given another."""

@@ -1,0 +1,5 @@
+"""Where conversations live."""
+
+from treadle.stores.memory import MemoryStore
+
+__all__ = ["MemoryStore"]

@@ -1,0 +1,5 @@
+"""The test kit: models that follow a script, and checkers of what a provider would be sent."""
+
+from treadle.testing.scripted import FunctionModel, ScriptedModel, calls, calls_raw, chunks, raises, reply
+
+__all__ = ["FunctionModel", "ScriptedModel", "calls", "calls_raw", "chunks", "raises", "reply"]

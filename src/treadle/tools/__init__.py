@@ -1,0 +1,1 @@
+"""From a typed function to one executed batch of calls."""

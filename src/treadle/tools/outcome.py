@@ -1,0 +1,108 @@
+"""What one executed tool call came to."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from treadle.control import Control, Finish, Interrupt, Next
+from treadle.errors import NotStorable
+from treadle.events import Stage
+from treadle.messages import Audio, File, Image, Text, ToolCall, ToolResult, with_value
+from treadle.state.scoped import StateWrite
+from treadle.usage import NOTHING, Usage
+from treadle.values import clean, json_text
+
+ResultPart = Text | Image | Audio | File
+
+
+class ToolOutcome(Struct, frozen=True, kw_only=True):
+    """One call, its one result, and what it asked for.
+
+    `links` are the results of a chain before the last. `stage` says where an error arose. `fatal`
+    is the exception when this call must fail the run.
+    """
+
+    call: ToolCall
+    result: ToolResult
+    control: Control | None = None
+    usage: Usage = NOTHING
+    writes: tuple[StateWrite, ...] = ()
+    links: tuple[ToolResult, ...] = ()
+    stage: Stage | None = None
+    fatal: Exception | None = None
+
+
+def error_result(call: ToolCall, text: str) -> ToolResult:
+    """Return the result that tells the model what went wrong."""
+    return ToolResult(call.id, call.name, (Text(clean(text)),), is_error=True)
+
+
+def result_of(call: ToolCall, value: object, max_output: int) -> ToolResult:
+    """Turn what a tool returned into the call's result.
+
+    Text stays text, parts stay parts, everything else becomes JSON for the model and is kept in
+    its own type beside it. A control value stands for its `output`.
+
+    Raises:
+        NotStorable: the value has no JSON form; the message names its type.
+    """
+    match value:
+        case str():
+            return ToolResult(call.id, call.name, _text_parts(value, max_output))
+        case Text() | Image() | Audio() | File():
+            return ToolResult(call.id, call.name, _capped((value,), max_output))
+        case Next() | Finish():
+            return result_of(call, value.output, max_output)
+        case Interrupt():
+            return result_of(call, value.reason if value.output is None else value.output, max_output)
+        case list() | tuple() if _are_parts(value):
+            parts = tuple(Text(clean(item)) if isinstance(item, str) else item for item in value)
+            return ToolResult(call.id, call.name, _capped(parts, max_output))
+        case _:
+            return _structured(call, value, max_output)
+
+
+def control_of(value: object) -> Control | None:
+    """Return the value when it asks something of the loop."""
+    return value if isinstance(value, Next | Interrupt | Finish) else None
+
+
+def cut(text: str, max_bytes: int) -> str:
+    """Return `text` within `max_bytes` of UTF-8: its head, a marker with the number left out, its tail."""
+    if len(text) * 4 <= max_bytes:
+        return text
+    encoded = text.encode()
+    if len(encoded) <= max_bytes:
+        return text
+    marker = f"\n[... {len(encoded)} bytes in all, the middle is left out ...]\n"
+    room = max(0, max_bytes - len(marker))
+    head = encoded[: (room + 1) // 2].decode(errors="ignore")
+    tail = encoded[len(encoded) - room // 2 :].decode(errors="ignore") if room > 1 else ""
+    return f"{head}{marker}{tail}"
+
+
+def _structured(call: ToolCall, value: object, max_output: int) -> ToolResult:
+    text = cut(json_text(value), max_output)
+    try:
+        return with_value(call.id, call.name, value, text)
+    except NotStorable:  # its class is not registered: the model's JSON form is all there is
+        return ToolResult(call.id, call.name, (Text(text),))
+
+
+def _text_parts(text: str, max_output: int) -> tuple[Text, ...]:
+    text = cut(clean(text), max_output)
+    return (Text(text),) if text else ()
+
+
+def _are_parts(items: list[object] | tuple[object, ...]) -> bool:
+    """Whether a list mixes parts (and texts) rather than being a value of its own."""
+    has_part = any(isinstance(item, Text | Image | Audio | File) for item in items)
+    return has_part and all(isinstance(item, str | Text | Image | Audio | File) for item in items)
+
+
+def _capped(parts: tuple[ResultPart, ...], max_output: int) -> tuple[ResultPart, ...]:
+    capped = (
+        Text(cut(clean(part.text), max_output), part.provider) if type(part) is Text else part
+        for part in parts
+    )
+    return tuple(part for part in capped if type(part) is not Text or part.text)

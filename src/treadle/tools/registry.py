@@ -1,0 +1,52 @@
+"""The tools of one run, frozen: found by the name that the model is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from treadle.errors import DuplicateTool
+from treadle.ports.model import ToolSpec
+from treadle.ports.tool import ToolProtocol
+from treadle.tools.names import nearest, safe_name
+from treadle.tools.tool import Tool, as_tool
+
+
+class ToolRegistry:
+    """An immutable set of tools. `specs` is one tuple object, so that encoders can keep its bytes."""
+
+    __slots__ = ("_tools", "specs")
+
+    def __init__(self, tools: Iterable[Tool | ToolProtocol | Callable[..., Any]] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for item in tools:
+            found = as_tool(item)
+            name = safe_name(found.name)
+            if name in self._tools:
+                raise DuplicateTool(
+                    f"Tool {found.name!r} is defined twice (as {name!r}); rename one with @tool(name=...)."
+                )
+            self._tools[name] = found
+        self.specs = tuple(
+            ToolSpec(name, found.description, found.parameters) for name, found in self._tools.items()
+        )
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool that the model calls `name`."""
+        return self._tools.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """The names that the model is told, in order."""
+        return tuple(self._tools)
+
+    def unknown(self, name: str) -> str:
+        """Return the text that answers a call of a tool that is not here."""
+        if not self._tools:
+            return f"There is no tool {name!r}; no tools are available."
+        return f"There is no tool {name!r}. Available, nearest first: {', '.join(nearest(name, self.names()))}."

@@ -1,0 +1,206 @@
+"""A tool: a typed function, or a function with a schema, that a model can call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, overload
+
+from treadle.errors import InvalidTool
+from treadle.ports.context import RunContext
+from treadle.ports.tool import ToolProtocol
+from treadle.tools.parameters import normalize_schema
+from treadle.tools.schema_check import SchemaDecoder
+from treadle.tools.signature import ArgumentDecoder, Signature, inspect_function, takes_context
+
+Isolation = Literal["thread", "inline"]
+OnError = Literal["report", "fail"]
+
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_OUTPUT = 40_000
+
+
+class Decoder(Protocol):
+    """Checks a call's arguments."""
+
+    def decode(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the validated values, or raise `ArgumentsInvalid`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """Something a model can call. Make one with `@tool` or `Tool.from_schema`.
+
+    `timeout` is in seconds (None for none), `max_output` in bytes of text. `retries` is how often
+    an exception (never a `ToolError`) is tried again before the model hears of it. `parallel=None`
+    lets async tools run beside others and sync ones alone. `interrupt` pauses the run after the
+    tool has run. With `on_error="fail"` an error ends the run.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    function: Callable[..., Any]
+    decoder: Decoder
+    takes_context: bool = False
+    as_keywords: bool = True
+    is_async: bool = False
+    timeout: float | None = DEFAULT_TIMEOUT
+    retries: int = 0
+    parallel: bool | None = None
+    isolation: Isolation = "thread"
+    interrupt: bool = False
+    on_error: OnError = "report"
+    max_output: int = DEFAULT_OUTPUT
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise InvalidTool("A tool needs a name.")
+        if self.timeout is not None and self.timeout <= 0:
+            raise InvalidTool(f"Tool {self.name!r}: timeout={self.timeout} is not more than 0; None is none.")
+        if self.retries < 0:
+            raise InvalidTool(f"Tool {self.name!r}: retries={self.retries} is negative.")
+        if self.max_output < 200:
+            raise InvalidTool(f"Tool {self.name!r}: max_output={self.max_output} is below 200 bytes.")
+        for option, value, allowed in (
+            ("isolation", self.isolation, ("thread", "inline")),
+            ("on_error", self.on_error, ("report", "fail")),
+        ):
+            if value not in allowed:
+                raise InvalidTool(f"Tool {self.name!r}: {option}={value!r} is none of {allowed}.")
+
+    @property
+    def runs_beside_others(self) -> bool:
+        """Whether its calls may overlap other calls of the same reply."""
+        return self.is_async if self.parallel is None else self.parallel
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call the function itself, as in plain Python; nothing is validated."""
+        return self.function(*arguments, **keywords)
+
+    def replace(self, **changes: Any) -> Tool:
+        """Return a copy with these fields changed."""
+        return replace(self, **changes)
+
+    @classmethod
+    def from_schema(
+        cls,
+        name: str,
+        description: str,
+        parameters: dict[str, Any] | None,
+        function: Callable[..., Any],
+        **options: Any,
+    ) -> Tool:
+        """Make a tool whose schema is known only at run time.
+
+        `function` gets the arguments as one dict, after a `RunContext` when its first parameter
+        is `ctx`. `parameters` is a JSON Schema object; what is missing in it is filled in, and
+        arguments are checked against it. `options` are the fields of `Tool`.
+
+        Raises:
+            InvalidTool: the schema is not one.
+        """
+        schema = normalize_schema(parameters)
+        return cls(
+            name=name,
+            description=description,
+            parameters=schema,
+            function=function,
+            decoder=SchemaDecoder(schema),
+            takes_context=takes_context(function, context_type=RunContext),
+            as_keywords=False,
+            is_async=is_async_callable(function),
+            **options,
+        )
+
+    @classmethod
+    def from_protocol(cls, source: ToolProtocol) -> Tool:
+        """Adapt an object with the tool protocol; it may also have `Tool`'s option fields."""
+        options = {name: getattr(source, name) for name in OPTION_FIELDS if hasattr(source, name)}
+        tool = cls.from_schema(source.name, source.description, source.parameters, source.execute, **options)
+        return tool.replace(takes_context=True)
+
+
+OPTION_FIELDS = ("timeout", "retries", "parallel", "isolation", "interrupt", "on_error", "max_output")
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    retries: int = 0,
+    parallel: bool | None = None,
+    isolation: Isolation = "thread",
+    interrupt: bool = False,
+    on_error: OnError = "report",
+    max_output: int = DEFAULT_OUTPUT,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Any,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a typed function: its name, docstring and annotations are what the model sees.
+
+    A first parameter `ctx: RunContext` is given the run and is not in the schema. See `Tool` for the
+    options.
+
+    Raises:
+        InvalidTool: an annotation cannot be resolved or has no JSON form, or an option is wrong.
+    """
+
+    def make(target: Callable[..., Any]) -> Tool:
+        signature = inspect_function(target, context_type=RunContext)
+        return _from_signature(target, signature, name, description, options)
+
+    return make if function is None else make(function)
+
+
+def as_tool(item: Tool | ToolProtocol | Callable[..., Any]) -> Tool:
+    """Return `item` as a tool: itself, a protocol object adapted, a function decorated."""
+    if isinstance(item, Tool):
+        return item
+    if isinstance(item, ToolProtocol):
+        return Tool.from_protocol(item)
+    if callable(item):
+        return tool(item)
+    raise InvalidTool(f"{item!r} is not a tool: pass a function, a Tool, or an object with its protocol.")
+
+
+def is_async_callable(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine; looks through callable objects."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 the method's kind matters, not its presence
+    )
+
+
+def _from_signature(
+    function: Callable[..., Any],
+    signature: Signature,
+    name: str | None,
+    description: str | None,
+    options: dict[str, Any],
+) -> Tool:
+    return Tool(
+        name=name or signature.name,
+        description=signature.description if description is None else description,
+        parameters=signature.parameters,
+        function=function,
+        decoder=ArgumentDecoder(function, signature),
+        takes_context=signature.takes_context,
+        is_async=signature.is_async,
+        **options,
+    )

@@ -1,0 +1,74 @@
+"""What a run used: tokens, requests, tool calls and money."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from msgspec import Struct
+
+MILLION = Decimal(1_000_000)
+NO_MONEY = Decimal(0)
+
+
+class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Counts of one model reply, one run or any sum of them.
+
+    `input_tokens` is everything the model read, `cache_read_tokens` and `cache_write_tokens` are
+    parts of it; `reasoning_tokens` is a part of `output_tokens`. `requests` counts model calls
+    (failed attempts too), `cost` is money in the currency of the prices given (0 without prices).
+    """
+
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    requests: int = 0
+    tool_calls: int = 0
+    cost: Decimal = NO_MONEY
+
+    @property
+    def total_tokens(self) -> int:
+        """Input plus output tokens."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum, field by field."""
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.output_tokens + other.output_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.requests + other.requests,
+            self.tool_calls + other.tool_calls,
+            self.cost + other.cost,
+        )
+
+
+NOTHING = Usage()
+
+
+class Price(Struct, frozen=True, kw_only=True):
+    """Money per million tokens. Without a cache price, cached tokens cost what input costs."""
+
+    input: Decimal | float | int
+    output: Decimal | float | int
+    cache_read: Decimal | float | int | None = None
+    cache_write: Decimal | float | int | None = None
+
+    def cost(self, usage: Usage) -> Decimal:
+        """Return what these tokens cost."""
+        plain = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        return (
+            _exact(self.input) * plain
+            + _exact(read) * usage.cache_read_tokens
+            + _exact(write) * usage.cache_write_tokens
+            + _exact(self.output) * usage.output_tokens
+        ) / MILLION
+
+
+def _exact(amount: Decimal | float) -> Decimal:
+    return amount if isinstance(amount, Decimal) else Decimal(str(amount))

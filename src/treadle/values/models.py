@@ -1,0 +1,189 @@
+"""How pydantic models, and types that only pydantic can write, are taken apart and put together.
+
+Nothing here loads pydantic unless a class asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import zlib
+from functools import lru_cache
+from importlib import import_module
+from typing import Annotated, Any
+from weakref import WeakKeyDictionary
+
+from treadle.values.plain import Misfit, Plain, described
+from treadle.values.shapes import PackItem, Unfit, UnpackItem, pack_fields, unpack_fields
+
+
+class ModelShape:
+    """Pydantic models: fields, which of them were set, extra and private attributes.
+
+    A model comes back without validation as long as its annotations are what they were at the
+    write: validators need not accept their own output. When the class has changed since, the
+    stored fields are validated against it.
+    """
+
+    def fits(self, kind: type) -> bool:
+        """Whether the class is a pydantic model."""
+        return is_model(kind)
+
+    def pack(self, value: Any, inner: PackItem) -> Plain:
+        """Return everything that makes the model what it is."""
+        kind = value.__class__
+        packed: dict[str, Plain] = {
+            "fields": pack_fields(value, kind.model_fields, inner),
+            "set": inner(sorted(value.model_fields_set), ".model_fields_set"),
+            "shape": _annotations_hash(kind),
+        }
+        for place in _PLACES:
+            held = getattr(value, place)
+            if held is not None:
+                packed[place] = inner(held, "")
+        return packed
+
+    def unpack(self, kind: Any, payload: Any, inner: UnpackItem) -> object:
+        """Rebuild the model through the protocol that pydantic has for pickling."""
+        stored = unpack_fields(payload["fields"], kind.model_fields, inner)
+        were_set: Any = inner(payload["set"], ".model_fields_set")
+        if payload["shape"] != _annotations_hash(kind):
+            stored |= _validated(kind, {name: stored[name] for name in stored if name in were_set})
+        state: dict[str, Any] = {
+            "__dict__": {
+                name: stored[name] if name in stored else _default(name, field)
+                for name, field in kind.model_fields.items()
+            },
+            "__pydantic_fields_set__": set(were_set),
+        }
+        for place in _PLACES:
+            state[place] = inner(payload[place], "") if place in payload else None
+        _add_private_defaults(kind, state)
+        value = object.__new__(kind)
+        _pydantic().BaseModel.__setstate__(value, state)
+        return value
+
+
+class CustomShape:
+    """Other types that pydantic knows how to write and read, such as its URLs."""
+
+    def fits(self, kind: type) -> bool:
+        """Whether the class itself says how pydantic reads it."""
+        return is_custom(kind)
+
+    def pack(self, value: Any, inner: PackItem) -> Plain:
+        """Return pydantic's JSON form, if that gives the value back."""
+        kind = value.__class__
+        adapter = _adapter(kind)
+        written = adapter.dump_python(value, mode="json")
+        try:
+            again = adapter.validate_python(written)
+        except ValueError:
+            again = None
+        if again.__class__ is not kind or again != value:
+            raise Misfit(f"pydantic's JSON form of {described(value)} does not give it back")
+        return inner(written, "")
+
+    def unpack(self, kind: Any, payload: Any, inner: UnpackItem) -> object:
+        """Let pydantic read its JSON form."""
+        try:
+            return _adapter(kind).validate_python(inner(payload, ""))
+        except ValueError as error:
+            raise Unfit(_first_error(error)) from error
+
+
+def is_model(kind: type) -> bool:
+    """Whether the class is a pydantic model; without pydantic loaded there are none."""
+    main: Any = sys.modules.get("pydantic.main")
+    return main is not None and issubclass(kind, main.BaseModel)
+
+
+def is_custom(kind: type) -> bool:
+    """Whether the class has pydantic's hook for custom types."""
+    return hasattr(kind, "__get_pydantic_core_schema__")
+
+
+def model_annotations(kind: Any) -> list[object]:
+    """Return the annotations of a model's fields, as far as pydantic could resolve them."""
+    return [field.annotation for field in kind.model_fields.values()]
+
+
+def dump_json(value: Any) -> object:
+    """Return the JSON form that pydantic gives a model or custom value.
+
+    Raises:
+        ValueError: something in it has none.
+    """
+    kind = value.__class__
+    if is_model(kind):
+        return value.model_dump(mode="json")
+    return _adapter(kind).dump_python(value, mode="json")
+
+
+def _validated(kind: Any, stored: dict[str, Any]) -> dict[str, Any]:
+    """Validate stored fields, one by one by name: aliases are for what comes from outside."""
+    if not stored:
+        return {}
+    fields = [kind.model_fields[name] for name in stored]
+    notes = tuple(Annotated[(field.annotation, *field.metadata, None)] for field in fields)
+    adapter = _pydantic().TypeAdapter(
+        tuple.__class_getitem__(notes), config={"arbitrary_types_allowed": True}
+    )
+    try:
+        return dict(zip(stored, adapter.validate_python(tuple(stored.values())), strict=True))
+    except ValueError as error:
+        raise Unfit(_first_error(error, list(stored))) from error
+
+
+def _first_error(error: Any, names: list[str] | None = None) -> str:
+    if not hasattr(error, "errors"):
+        return str(error)
+    first = error.errors(include_url=False, include_context=False)[0]
+    if names is None:
+        return first["msg"]
+    field, *rest = first["loc"]
+    where = f" at {rest}" if rest else ""
+    return f"its field {names[field]!r} does not validate{where}: {first['msg']}"
+
+
+def _default(name: str, field: Any) -> object:
+    if field.is_required():
+        raise Unfit(f"its field {name!r} was not stored and has no default")
+    return field.get_default(call_default_factory=True)
+
+
+def _add_private_defaults(kind: Any, state: dict[str, Any]) -> None:
+    """Give private attributes that were added to the class since their defaults."""
+    added = kind.__private_attributes__.keys() - (state["__pydantic_private__"] or {}).keys()
+    for name in added:
+        default = kind.__private_attributes__[name].get_default()
+        if type(default).__name__ != "PydanticUndefinedType":
+            state["__pydantic_private__"] = {**(state["__pydantic_private__"] or {}), name: default}
+
+
+def _annotations_hash(kind: Any) -> int:
+    """Return a number that changes with the names or annotations of the model's fields."""
+    known = _HASHES.get(kind)
+    if known is not None:
+        return known
+    if not kind.__pydantic_complete__:
+        kind.model_rebuild(raise_errors=False)
+    notes = [(name, field.annotation, field.metadata) for name, field in kind.model_fields.items()]
+    hashed = zlib.crc32(_ADDRESS.sub("", repr(notes)).encode())
+    if kind.__pydantic_complete__:
+        _HASHES[kind] = hashed
+    return hashed
+
+
+@lru_cache(maxsize=128)
+def _adapter(kind: Any) -> Any:
+    return _pydantic().TypeAdapter(kind)
+
+
+def _pydantic() -> Any:
+    return import_module("pydantic")
+
+
+_PLACES = ("__pydantic_extra__", "__pydantic_private__")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_HASHES: WeakKeyDictionary[type, int] = WeakKeyDictionary()

@@ -1,0 +1,45 @@
+"""What every test stands on: no keys from outside, no blocked event loop, no deadlines."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import settings
+
+from tests.loopback import Loopback, serve
+
+# No test may reach a real provider by accident, or behave otherwise on a machine that has a key.
+for name in [name for name in os.environ if name.startswith(("OPENAI_", "ANTHROPIC_", "GEMINI_"))]:
+    del os.environ[name]
+
+settings.register_profile("treadle", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("treadle")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unblocked() -> Iterator[None]:
+    """Fail a test in which code of this package blocks the event loop."""
+    with blockbuster_ctx("treadle"):
+        yield
+
+
+@pytest.fixture
+def scripted_openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Loopback]]:
+    """Put a server in OpenAI's place that answers from a file of replies, or not at all."""
+    with ExitStack() as stack:
+
+        def start(replies: Path) -> Loopback:
+            """Serve the replies in this file (see `tests/loopback.py` for their form)."""
+            held = replies.read_text(encoding="utf-8") if replies.exists() else "[]"
+            server = stack.enter_context(serve(json.loads(held), str(replies)))
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted")
+            return server
+
+        yield start
