@@ -24,8 +24,14 @@ settings.load_profile("treadle")
 
 @pytest.fixture(scope="session", autouse=True)
 def unblocked() -> Iterator[None]:
-    """Fail a test in which code of this package blocks the event loop."""
-    with blockbuster_ctx("treadle"):
+    """Fail a test in which code of this package blocks the event loop, but for imports."""
+    with blockbuster_ctx("treadle") as blocked:
+        for function in blocked.functions.values():
+            # What is loaded when it is first needed is read from disk once in a process.
+            function.can_block_in("importlib/metadata/__init__.py", ("entry_points", "load"))
+            function.can_block_in("treadle/tools/decoder.py", ("_load_validator",))
+            function.can_block_in("treadle/tools/names.py", ("_likeness",))
+            function.can_block_in("<frozen importlib._bootstrap>", ("_find_and_load", "_load_unlocked"))
         yield
 
 

@@ -23,8 +23,9 @@ print(json.dumps({{"modules": sorted(set(sys.modules) - before), "seconds": seco
 def brought_by(program: str) -> list[str]:
     """Return the modules that a fresh process loads to run this program."""
     code = BROUGHT.format(program=program)
-    # -S would hide the installed package; -I keeps the caller's folder and variables out.
-    ended = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=True)
+    # -I keeps the caller's folder and variables out.
+    ended = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
     report = json.loads(ended.stdout)
     print(f"{program.splitlines()[0]}: {1000 * report['seconds']:.0f} ms of CPU")
     return report["modules"]
@@ -43,3 +44,23 @@ def test_importing_is_light() -> None:
 def test_heavy_packages_wait(heavy: str) -> None:
     """What a tool or a request needs is not there before the first of them."""
     assert heavy not in brought_by("from treadle import *")
+
+
+SCRIPTED_RUN = """from treadle import Agent, tool
+from treadle.testing import ScriptedModel, calls
+
+@tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+model = ScriptedModel([calls(("c1", "add", {"a": 1, "b": 2})), "3"])
+assert Agent("adder", model, tools=[add]).run_sync("1 + 2?").output == "3"
+"""
+
+
+def test_a_run_without_network_needs_no_http() -> None:
+    """Tools bring their validation along, and only a request to a server brings HTTP."""
+    modules = brought_by(SCRIPTED_RUN)
+
+    assert "pydantic" in modules
+    assert not [name for name in modules if name.startswith(("aiohttp", "treadle.providers"))]

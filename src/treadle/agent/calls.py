@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import count
 
+from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from treadle.ids import new_span_id
 from treadle.journal import interrupted
-from treadle.messages import Message, Part, ToolCall, ToolResult
+from treadle.messages import Message, Part, Text, ToolCall, ToolResult
+from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
+from treadle.values import clean
+
+
+def tidy(message: Message) -> Message:
+    """Return a model's message without blank texts beside other parts, and with clean text."""
+    kept = tuple(_cleaned(part) for part in message.parts if not _is_blank(part))
+    return message if kept == message.parts else replace(message, parts=kept)
+
+
+def _is_blank(part: Part) -> bool:
+    return isinstance(part, Text) and not part.text.strip()
+
+
+def _cleaned(part: Part) -> Part:
+    if isinstance(part, Text):
+        text = clean(part.text)
+        return part if text is part.text else replace(part, text=text)
+    if isinstance(part, ToolCall) and (clean(part.raw) is not part.raw or LONE_SURROGATE.search(part.raw)):
+        try:
+            return replace(part, raw=encode_json(parse_arguments(part.raw)).decode())
+        except ArgumentsInvalid:
+            return replace(part, raw=clean(part.raw))
+    return part
+
+
+LONE_SURROGATE = re.compile(r"\\u(?:[dD][89abAB]|0000)")
+"""An escape in JSON text that may stand for half a character, or for NUL."""
 
 
 class CallIds:

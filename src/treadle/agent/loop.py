@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from treadle.agent.act import MOST_REPAIRS, Actor
 from treadle.agent.ask import BudgetSpent
-from treadle.agent.calls import Answers
+from treadle.agent.calls import Answers, tidy
 from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
 from treadle.agent.result import AnyResult
@@ -71,7 +71,7 @@ class Loop:
             if ending is None and limited:
                 return await self._at_limit("max_tool_calls")
             return ending if ending is None else await self._before_final(ending)
-        if not reply.message.text.strip() and self._blanks < MOST_BLANKS:
+        if not reply.message.text and self._blanks < MOST_BLANKS:
             self._blanks += 1
             self._work.asker.finished(self._work.budget.turns, reply, final=False)
             return None  # a blank reply is no answer and is not kept: ask again
@@ -82,7 +82,7 @@ class Loop:
         work.budget.turns += 1
         reply = await work.asker.ask(request, work.budget.turns, work.seconds_left())
         work.check_stop()
-        message = work.ids.number(reply.message)
+        message = work.ids.number(tidy(reply.message))
         return reply if message is reply.message else replace(reply, message=message)
 
     def _request(self) -> ModelRequest:

@@ -1,21 +1,20 @@
-"""Models of vendors. Each is loaded when first used."""
+"""Clients of model providers."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from treadle.providers.local.model import Local
     from treadle.providers.openai.client import OpenAI
 
-__all__ = ["Local", "OpenAI"]
+__all__ = ["OpenAI"]
 
-_HOMES = {"Local": "treadle.providers.local.model", "OpenAI": "treadle.providers.openai.client"}
+_HOMES = {"OpenAI": "treadle.providers.openai.client"}
 
 
-def __getattr__(name: str) -> Any:
-    """Load a provider from its room."""
+def __getattr__(name: str) -> object:
+    """Load a client at its first use, so that naming one loads no other."""
     if name not in _HOMES:
-        raise AttributeError(f"module 'treadle.providers' has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from urllib.request import getproxies_environment
 
 from treadle.errors import BadReply, IncompleteReply, ModelError, ModelTimeout, Overloaded
@@ -171,7 +171,7 @@ class _Pieces:
 
 
 @cache
-def _aiohttp() -> Any:
+def _aiohttp():
     """Load aiohttp: 0.2 s that only who sends a request pays."""
     import aiohttp  # noqa: PLC0415
 
@@ -199,7 +199,8 @@ def _unanswered(error: Exception, url: URL, timeout: float | None) -> ModelError
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
         return Overloaded(f"No safe connection to {place}: {error}.", retryable=False)
     if isinstance(error, aiohttp.ClientConnectorError):
-        return Overloaded(f"Cannot reach {place}: {_reason(error)}. Is base_url right, the server up?")
+        reason = _reason(error)
+        return Overloaded(f"Cannot reach {place}: {reason}. Is base_url right and the server up?")
     if isinstance(error, aiohttp.ClientResponseError):
         text = str(getattr(error, "message", error)).strip().replace("\n", " ")
         return BadReply(f"{place} answered with something that is not HTTP: {text[:200]}")

@@ -17,7 +17,7 @@ Reducer = Callable[[Any, Any], Any]
 
 
 class StateWrite(Struct, frozen=True, omit_defaults=True):
-    """What one key came to: its packed value, or that it was deleted. `key` has its scope's prefix."""
+    """What one whole key, with its scope's prefix, came to: its packed value, or gone."""
 
     key: str
     value: Plain = None
@@ -100,9 +100,9 @@ class State:
     def from_packed(
         cls, packed: Mapping[str, Plain], *, reducers: Mapping[str, Reducer] | None = None
     ) -> Self:
-        """Build the state that `packed` returned, with values as they were stored."""
+        """Build the state that `packed` returned, with its values as they were stored."""
         state = cls(reducers=reducers)
-        state._packed.update(packed)
+        state.apply(StateWrite(key, plain) for key, plain in packed.items())
         return state
 
     def packed(self) -> dict[str, Plain]:
@@ -111,7 +111,7 @@ class State:
             return dict(self._packed)
 
     def apply(self, writes: Iterable[StateWrite]) -> None:
-        """Take over what was written elsewhere, such as by a journaled call; reducers stay out."""
+        """Take over what was written elsewhere, as a journal tells it; reducers stay out."""
         with self._lock:
             for write in writes:
                 if write.deleted:
@@ -125,19 +125,257 @@ class State:
         Raises:
             UnknownType: its class is not declared in this process, or has changed.
         """
-        plain = self._packed.get(key, _MISSING)
-        return default if plain is _MISSING else unpack(plain, key)
+        plain = self._packed.get(key, MISSING)
+        return default if plain is MISSING else unpack(plain, key)
 
     def get_str(self, key: str) -> str:
-        """Return the value if it is a string, else ""."""
-        plain = self._packed.get(key)
-        ...
+        """Return the value if it is a string, else an empty one."""
+        return _as_str(self.get(key))
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the key has a value, be it None."""
+        return key in self._packed
 
     def set(self, key: str, value: object) -> None:
         """Store a copy of the value.
 
         Raises:
-            NotStorable: it cannot come back equal and of the same type; the message has its place
+            NotStorable: it cannot come back equal and of the same type; the message names its place
                 and type.
         """
-        self.put(key, pack(value, _checked(key)))
+        key = _checked(key)
+        self.put(key, pack(value, key))
+
+    def delete(self, key: str) -> None:
+        """Remove the key, if it is there."""
+        with self._lock:
+            self._packed.pop(key, None)
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """Return the keys that begin with `prefix`, such as a `Scope`, oldest first."""
+        return [key for key in list(self._packed) if key.startswith(prefix)]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return a copy of everything: whole keys and their values."""
+        return {key: unpack(plain, key) for key, plain in self.packed().items()}
+
+    def find(self, key: str) -> Any:
+        """Return the packed value, or `MISSING`."""
+        return self._packed.get(key, MISSING)
+
+    def put(self, key: str, plain: Plain) -> None:
+        """Store a packed value, merged with the stored one if the key has a reducer."""
+        reducer = self._reducers.get(key)
+        if reducer is None:
+            self._packed[key] = plain
+            return
+        with self._lock:
+            stored = self._packed.get(key, MISSING)
+            if stored is not MISSING:
+                plain = self._merged(key, reducer, stored, plain)
+            self._packed[key] = plain
+
+    def reduces(self, key: str) -> bool:
+        """Whether the key has a reducer."""
+        return key in self._reducers
+
+    def write_of(self, key: str) -> StateWrite:
+        """Return what the key has come to, for a journal."""
+        plain = self._packed.get(key, MISSING)
+        return StateWrite(key, deleted=True) if plain is MISSING else StateWrite(key, plain)
+
+    def __repr__(self) -> str:
+        """Show the number of keys: values may be secret."""
+        return f"State({len(self._packed)} keys)"
+
+    def _merged(self, key: str, reducer: Reducer, stored: Plain, written: Plain) -> Plain:
+        old, new = unpack(stored, key), unpack(written, key)
+        try:
+            merged = reducer(old, new)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            kinds = f"{type(old).__name__} and {type(new).__name__}"
+            raise ToolError(
+                f"The reducer of state key {key!r} cannot merge {kinds}: {error}."
+            ) from error
+        return pack(merged, key)
+
+
+class WriteLog:
+    """The keys that one call wrote, whichever view it wrote them through."""
+
+    __slots__ = ("closed", "keys")
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.keys: dict[str, None] = {}
+
+
+class ScopedState:
+    """The state as the tools of one agent, or one node, see it.
+
+    Reads look in the own scope, then in the session, then among the global keys. Writes go to the
+    own scope, and are kept for the journal:
+
+        ctx.state.get("token")
+        ctx.state.set("invoice", "INV-1")
+        ctx.state.session.set("customer", 7)
+
+    Args:
+        state: The map.
+        scope: The own scope.
+        guard: Keeps parallel calls from writing one key; `owner` is the ID of this call.
+        owner: See `guard`.
+        log: Where writes are noted; a view gives its own to the views that are had from it.
+    """
+
+    __slots__ = ("_guard", "_log", "_owner", "_state", "scope")
+
+    def __init__(
+        self,
+        state: State,
+        scope: Scope,
+        *,
+        guard: WriteGuard | None = None,
+        owner: str = "",
+        log: WriteLog | None = None,
+    ) -> None:
+        self.scope = scope
+        self._state = state
+        self._guard = guard
+        self._owner = owner
+        self._log = log
+
+    @property
+    def session(self) -> ScopedState:
+        """The session's scope, which all agents share; writes there count as this call's."""
+        return self._view(Scope.SESSION)
+
+    @property
+    def root(self) -> ScopedState:
+        """The whole map, by whole keys; writes there count as this call's."""
+        return self._view(Scope.GLOBAL)
+
+    @property
+    def writes(self) -> tuple[StateWrite, ...]:
+        """What the keys that were written here have come to by now, each once.
+
+        Writes of parallel calls to a reduced key may be journaled in any order this way: the last
+        one that is asked for holds them all.
+        """
+        if self._log is None:
+            return ()
+        return tuple(self._state.write_of(key) for key in list(self._log.keys))
+
+    def close(self) -> None:
+        """Refuse writes from now on: a thread that outlives its call must not change anything."""
+        self._noted().closed = True
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a copy of the value: the own one, else the session's, else the global one.
+
+        Private keys of other agents are not to be had this way, even by their whole name.
+
+        Raises:
+            UnknownType: its class is not declared in this process, or has changed.
+        """
+        plain = self._find(key)
+        return default if plain is MISSING else unpack(plain, key)
+
+    def get_local(self, key: str, default: Any = None) -> Any:
+        """Return a copy of the own value; other scopes are not asked."""
+        plain = self._state.find(self.scope + key)
+        return default if plain is MISSING else unpack(plain, key)
+
+    def get_str(self, key: str) -> str:
+        """Return the value that `get` finds if it is a string, else an empty one."""
+        return _as_str(self.get(key))
+
+    def __contains__(self, key: object) -> bool:
+        """Whether `get` finds a value, be it None."""
+        return isinstance(key, str) and self._find(key) is not MISSING
+
+    def set(self, key: str, value: object) -> None:
+        """Store a copy of the value in the own scope.
+
+        Raises:
+            NotStorable: it cannot come back equal and of the same type; the message names its place
+                and type.
+            StateConflict: a parallel call of the same batch wrote the key.
+        """
+        full = self.scope + _checked(key)
+        plain = pack(value, full)
+        log = self._claimed(full)
+        self._state.put(full, plain)
+        log.keys[full] = None
+
+    def delete(self, key: str) -> None:
+        """Remove the own value, if it is there; those of other scopes stay.
+
+        Raises:
+            StateConflict: a parallel call of the same batch wrote the key.
+        """
+        full = self.scope + _checked(key)
+        log = self._claimed(full)
+        self._state.delete(full)
+        log.keys[full] = None
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """Return the own keys that begin with `prefix`, without that of the scope, oldest first."""
+        return [key.removeprefix(self.scope) for key in self._state.keys(self.scope + prefix)]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return a copy of the own keys and values."""
+        return {key: self.get_local(key) for key in self.keys()}
+
+    def __repr__(self) -> str:
+        """Show the scope: values may be secret."""
+        return f"ScopedState({str(self.scope)!r})"
+
+    def _find(self, key: str) -> Any:
+        find = self._state.find
+        plain = find(self.scope + key)
+        if plain is MISSING and self.scope:
+            plain = find(_SESSION + key)
+            if plain is MISSING and not key.startswith(_PRIVATE):
+                plain = find(key)
+        return plain
+
+    def _claimed(self, key: str) -> WriteLog:
+        log = self._noted()
+        if log.closed:
+            raise ToolError(
+                f"State key {key!r} was written after the call {self._owner!r} had ended."
+            )
+        if self._guard is not None and not self._state.reduces(key):
+            self._guard.claim(key, self._owner)
+        return log
+
+    def _view(self, scope: Scope) -> ScopedState:
+        return ScopedState(
+            self._state, scope, guard=self._guard, owner=self._owner, log=self._noted()
+        )
+
+    def _noted(self) -> WriteLog:
+        if self._log is None:
+            self._log = WriteLog()
+        return self._log
+
+
+def _checked(key: object) -> str:
+    if not isinstance(key, str) or not key or clean(key) is not key:
+        raise NotStorable(
+            "A state key is a non-empty text without NUL characters and lone surrogates, "
+            f"not {key!r}."
+        )
+    return key if type(key) is str else str.__str__(key)
+
+
+def _as_str(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+MISSING: Any = object()
+"""Stands for the value of a key that is not there; None is a value."""
+
+_SESSION = str(Scope.SESSION)
+_PRIVATE = "agent::"

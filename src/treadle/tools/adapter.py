@@ -52,7 +52,7 @@ class UnsupportedType(TypeError):
 
 
 class Adapter:
-    """Validates arguments for the given fields; `extra` is the type of all others, if any are taken.
+    """Validates arguments for the given fields; `extra` is the type of others, if any are taken.
 
     Raises:
         UnsupportedType: pydantic cannot treat a type.
@@ -71,7 +71,7 @@ class Adapter:
         self.schema: JsonSchema = inline_where_possible(schema)
 
     def attempt(self, arguments: Any) -> tuple[dict[str, Any], list[Problem]]:
-        """Return the values and what is wrong with the arguments; with problems there are no values."""
+        """Return the values, or none and what is wrong with the arguments."""
         if self._extra is None:
             return self._checked(self._validate, arguments)
         named = {name: value for name, value in arguments.items() if name in self._known}
@@ -80,9 +80,7 @@ class Adapter:
         more, further = self._checked(self._extra.validator.validate_python, others)
         return {**more, **values}, problems + further
 
-    def _checked(
-        self, validate: Validate, arguments: Any
-    ) -> tuple[dict[str, Any], list[Problem]]:
+    def _checked(self, validate: Validate, arguments: Any) -> tuple[dict[str, Any], list[Problem]]:
         try:
             return validate(arguments), []
         except ValidationError as error:
@@ -116,7 +114,7 @@ def _typed_dict(fields: Sequence[Field], translator: Translator) -> type:
 
 
 def _annotation(field: Field, translator: Translator) -> Any:
-    """Return one field for pydantic: what stands later in `Annotated` wins over what stands before."""
+    """Return one field for pydantic; what stands later in `Annotated` wins over what is before."""
     kind, given = split_annotated(field.annotation)
     metadata = [translate_metadata(each) for each in given]
     if field.description:

@@ -25,7 +25,8 @@ ABSENT = Absent()
 class Field(Struct, frozen=True):
     """One parameter; its `description` is the docstring's, any in `annotation` counts more.
 
-    A parameter that is neither required nor has a default is left out when it is not given.
+    One with a default takes that when it is not given; without one it is left out, or refused
+    when it is `required`.
     """
 
     name: str
@@ -41,24 +42,30 @@ def description_in(metadata: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-def defined_function(target: Function) -> Function:
-    """Return the function in which a callable's annotations and docstring stand.
+def called_function(target: Function) -> Function:
+    """Return the function that runs when `target` is called.
 
-    Looks through `functools.partial`, bound methods, callable objects and wrappers that say what
-    they wrap.
+    Looks through `functools.partial`, bound methods and callable objects, but not wrappers.
     """
     while True:
+        call = getattr(type(target), "__call__", None)  # noqa: B004 the function itself is wanted
         if isinstance(target, functools.partial):
             target = target.func
         elif isinstance(target, MethodType):
             target = target.__func__
-        elif hasattr(target, "__wrapped__"):
-            target = inspect.unwrap(target)
+        elif isinstance(target, FunctionType | type) or not isinstance(call, FunctionType):
+            return target
         else:
-            call = getattr(type(target), "__call__", None)  # noqa: B004 the function itself is wanted
-            if isinstance(target, FunctionType | type) or not isinstance(call, FunctionType):
-                return target
             target = call
+
+
+def defined_function(target: Function) -> Function:
+    """Return the function in which the annotations and the docstring stand, inside any wrappers."""
+    while True:
+        found = inspect.unwrap(called_function(target))
+        if found is target:
+            return found
+        target = found
 
 
 class Names:
@@ -72,7 +79,10 @@ class Names:
         function = defined_function(target)
         body = getattr(function, "__init__", function) if isinstance(function, type) else function
         module = sys.modules.get(getattr(function, "__module__", None) or "")
-        self.module_names: dict[str, Any] = getattr(body, "__globals__", None) or vars(module or object)
+        found: dict[str, Any] | None = getattr(body, "__globals__", None)
+        self.module_names: dict[str, Any] = (
+            vars(module) if found is None and module else found or {}
+        )
         self.local_names: dict[str, Any] = _names_around(getattr(body, "__code__", None))
         self.local_names |= _closed_over(body)
 

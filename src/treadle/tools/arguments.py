@@ -66,8 +66,9 @@ def parse_arguments(raw: str) -> dict[str, Any]:
     inner = decoded_container(value)
     if is_object(inner):
         return inner
-    example = '{"name": "value"}'
-    raise ArgumentsInvalid(f"The arguments must be one JSON object like {example}, got {show(value)}.")
+    raise ArgumentsInvalid(
+        f'The arguments must be one JSON object like {{"name": "value"}}, got {show(value)}.'
+    )
 
 
 def parse_json(raw: str) -> Any:
@@ -220,7 +221,7 @@ def _finite(text: str) -> float:
 
 
 def _unwrap(value: Any, path: Path) -> Any:
-    """Return a copy of `value` with the string at `path` decoded, or `value` itself if it cannot be."""
+    """Return a copy with the string at `path` decoded, or `value` itself where it cannot be."""
     if not path:
         inner = decoded_container(value)
         return value if inner is None else inner

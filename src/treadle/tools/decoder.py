@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -17,10 +17,8 @@ from treadle.tools.arguments import (
     parse_json,
     show,
 )
-from treadle.tools.plain import PlainField, is_plain_default, plain_decoder, plain_type
+from treadle.tools.plain import PlainDecode, PlainField, is_plain_default, plain_decoder, plain_type
 from treadle.tools.schema import JsonSchema
-
-PlainDecode = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
 class Validator(Protocol):
@@ -45,10 +43,14 @@ class ArgumentDecoder:
         TypeError: a type has no JSON form, or cannot be resolved.
     """
 
-    __slots__ = ("_validator", "_extra", "_fields", "_names", "_plain", "schema")
+    __slots__ = ("_extra", "_fields", "_names", "_plain", "_validator", "schema")
 
     def __init__(
-        self, fields: Sequence[Field], *, extra: Any = ABSENT, names: Mapping[str, Any] | None = None
+        self,
+        fields: Sequence[Field],
+        *,
+        extra: Any = ABSENT,
+        names: Mapping[str, Any] | None = None,
     ) -> None:
         self._fields = tuple(fields)
         self._extra = extra
@@ -106,7 +108,7 @@ class TypeDecoder:
         value = parse_json(text)
         if under is not None:
             if not is_object(value) or under not in value:
-                raise ArgumentsInvalid(f"Expected an object with the key {under!r}, got {show(value)}.")
+                raise ArgumentsInvalid(f"Expected an object with {under!r}, got {show(value)}.")
             value = value[under]
         try:
             return self._decoder.decode({"value": value})["value"]
@@ -125,9 +127,8 @@ def _plain(fields: Sequence[Field]) -> tuple[JsonSchema, PlainDecode] | None:
         plain = plain_type(kind)
         descriptions = [description_in(each) for each in more]
         has_default = field.default is not ABSENT
-        if plain is None or not all(descriptions) or (has_default and not is_plain_default(field.default)):
-            return None
-        if not (field.required or has_default):
+        shared = is_plain_default(field.default) if has_default else field.required
+        if plain is None or not shared or not all(descriptions):
             return None
         properties[field.name] = _shown(plain.schema, field, descriptions)
         rows.append(PlainField(field.name, plain.convert, not has_default, field.default))

@@ -45,7 +45,7 @@ def describe(docstring: str) -> Description:
         if isinstance(meta, DocstringParam) and meta.description
         for name in _parameter_names(meta)
     }
-    return Description("\n\n".join(part for part in parts if part), parameters)
+    return Description("\n\n".join(part.strip() for part in parts if part.strip()), parameters)
 
 
 def _readings(docstring: str) -> Iterator[Docstring]:

@@ -260,19 +260,20 @@ class Batch:
         return [self._settled(index) for index in range(len(self._calls))]
 
     async def _run_together(self, ready: list[int]) -> None:
-        stop = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            tasks: set[asyncio.Task[None]] = set()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks: set[asyncio.Task[None]] = set()
 
-            async def follow(index: int) -> None:
-                for following in await self._run_index(index):
-                    tasks.add(group.create_task(follow(following)))
-                if self._is_fatal(index) and not stop.is_set():
-                    stop.set()
-                    for other in tasks - {asyncio.current_task()}:
-                        other.cancel()
+                async def follow(index: int) -> None:
+                    for following in await self._run_index(index):
+                        tasks.add(group.create_task(follow(following)))
+                    if self._is_fatal(index):
+                        for other in tasks - {asyncio.current_task()}:
+                            other.cancel()
 
-            tasks.update(group.create_task(follow(index)) for index in ready)
+                tasks.update(group.create_task(follow(index)) for index in ready)
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from failures  # the first is why the others were cancelled
 
     async def _run_index(self, index: int) -> list[int]:
         """Run one call, write its outcome, and return the calls that begin now."""

@@ -25,6 +25,7 @@ UNRECOGNISED = Unrecognised()
 """What a conversion returns for a value it leaves to pydantic."""
 
 Convert = Callable[[Any], Any]
+PlainDecode = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 _EXACT_FLOAT = 2**53
 """Integers up to here are floats without loss."""
@@ -70,7 +71,7 @@ def is_plain_default(value: object) -> bool:
     return type(value) in (str, int, bool, NoneType)
 
 
-def plain_decoder(fields: Sequence[PlainField]) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+def plain_decoder(fields: Sequence[PlainField]) -> PlainDecode:
     """Return a function from arguments to keyword values, or to None when pydantic must look."""
     rows = [(field.name, field.convert, field.required, field.default) for field in fields]
 
@@ -157,7 +158,7 @@ def _dict_of(key: Any, item: Any) -> PlainType | None:
 
 
 def _literal(choices: tuple[Any, ...]) -> PlainType | None:
-    kind = type(choices[0])
+    kind: type[Any] = type(choices[0])
     if kind not in (str, int) or any(type(choice) is not kind for choice in choices):
         return None
     allowed = frozenset(choices)

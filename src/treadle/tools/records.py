@@ -37,9 +37,9 @@ class Record(Struct, frozen=True):
     as_array: bool = False
 
 
-def class_of(annotation: Any) -> type | None:
+def class_of(annotation: Any) -> type[Any] | None:
     """Return the class of an annotation, that of `Box` for `Box[int]`."""
-    cls = get_origin(annotation) or annotation
+    cls: Any = get_origin(annotation) or annotation
     return cls if isinstance(cls, type) else None
 
 
@@ -55,19 +55,15 @@ def is_unknown(annotation: Any) -> bool:
 def is_record(annotation: Any) -> bool:
     """Whether the annotation is a class that `record_of` can take apart."""
     cls = class_of(annotation)
-    if cls is None or "__pydantic_validator__" in vars(cls):  # pydantic's own dataclasses stay its own
+    if cls is None or "__pydantic_validator__" in vars(cls):  # pydantic's dataclasses stay its own
         return False
+    is_named_tuple = tuple in cls.__mro__ and "_fields" in vars(cls)
     return (
-        issubclass(cls, Struct)
+        is_named_tuple
+        or issubclass(cls, Struct)
         or dataclasses.is_dataclass(cls)
         or is_typeddict(cls)
-        or is_named_tuple(cls)
     )
-
-
-def is_named_tuple(cls: type) -> bool:
-    """Whether the class is a named tuple."""
-    return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
 def hints_of(annotation: Any, names: Names) -> dict[str, Any]:
@@ -90,8 +86,8 @@ def record_of(annotation: Any, names: Names) -> Record:
         return _struct(cls, _struct_hints(annotation, hints))
     if is_typeddict(cls):
         required = _required_keys(cls, hints)
-        rows = [(name, name in required, ABSENT) for name in hints]
-        return Record(cls, _fields(rows, {name: _unqualified(hint) for name, hint in hints.items()}), None)
+        bare = {name: _unqualified(hint) for name, hint in hints.items()}
+        return Record(cls, _fields([(name, name in required, ABSENT) for name in bare], bare), None)
     if dataclasses.is_dataclass(cls):
         rows = [_dataclass_row(field) for field in dataclasses.fields(cls) if field.init]
         return Record(cls, _fields(rows, hints), cls)
@@ -122,9 +118,8 @@ def _struct(cls: type[Struct], hints: Mapping[str, Any]) -> Record:
     names, config = cls.__struct_fields__, cls.__struct_config__
     defaults = cls.__struct_defaults__
     padded = (msgspec.NODEFAULT,) * (len(names) - len(defaults)) + tuple(defaults)
-    rows = [
-        (name, default is msgspec.NODEFAULT, default) for name, default in zip(names, padded, strict=True)
-    ]
+    pairs = zip(names, padded, strict=True)
+    rows = [(name, default is msgspec.NODEFAULT, default) for name, default in pairs]
     keys = dict(zip(names, cls.__struct_encode_fields__, strict=True))
     tag = config.tag if isinstance(config.tag, str | int) else None
     return Record(

@@ -75,7 +75,7 @@ def find_ref(root: JsonSchema, ref: str) -> Any:
 
 
 def inline_refs(schema: JsonSchema) -> JsonSchema | None:
-    """Return the schema with every `$ref` written out and no `$defs`, for servers that know neither.
+    """Return the schema with every `$ref` written out, for servers that know no `$defs`.
 
     None where that cannot be: the schema is recursive, refers to nothing, or would grow beyond use.
     """

@@ -30,7 +30,7 @@ class Translator:
         self._open: set[Any] = set()
 
     def translate(self, annotation: Any) -> Any:
-        """Return the annotation with a stand-in wherever there is a class pydantic does not know."""
+        """Return the annotation with stand-ins for the classes that pydantic does not know."""
         kind, metadata = split_annotated(annotation)
         if metadata:
             translated = self.translate(kind)
@@ -68,10 +68,11 @@ class Translator:
 
     def _stand_in(self, kind: Any) -> type:
         if kind not in self._stand_ins:
-            cls = class_of(kind) or type(kind)
+            cls: type[Any] = class_of(kind) or object
+            describe = partial(_describe, _own_docstring(cls))
             members = {
                 "__get_pydantic_core_schema__": staticmethod(partial(self._core_schema, kind)),
-                "__get_pydantic_json_schema__": staticmethod(partial(_describe, _own_docstring(cls))),
+                "__get_pydantic_json_schema__": staticmethod(describe),
             }
             self._stand_ins[kind] = type(cls.__name__, (), members)
         return self._stand_ins[kind]
@@ -85,14 +86,16 @@ class Translator:
         self._open.add(kind)
         try:
             record = record_of(kind, self._names)
-            schema = self._inner_schema(record, handler)
+            schema = self._inner_schema(record, handler, ref if record.make is None else None)
         finally:
             self._open.discard(kind)
         if record.make is None:
-            return {**schema, "ref": ref}
+            return schema
         return core_schema.no_info_wrap_validator_function(_maker(record, cls), schema, ref=ref)
 
-    def _inner_schema(self, record: Record, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def _inner_schema(
+        self, record: Record, handler: GetCoreSchemaHandler, ref: str | None
+    ) -> CoreSchema:
         tag = [] if record.tag is None else [core_schema.literal_schema([record.tag[1]])]
         if record.as_array:
             items = [self._value_schema(field, handler) for field in record.fields]
@@ -108,7 +111,7 @@ class Translator:
         if record.tag is not None:
             fields = {record.tag[0]: core_schema.typed_dict_field(tag[0]), **fields}
         extra = "forbid" if record.forbids_unknown else "ignore"
-        return core_schema.typed_dict_schema(fields, extra_behavior=extra)
+        return core_schema.typed_dict_schema(fields, extra_behavior=extra, ref=ref)
 
     def _value_schema(self, field: Field, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema = handler.generate_schema(self.translate(field.annotation))
@@ -165,7 +168,9 @@ def _own_docstring(cls: type) -> str:
     return "" if docstring.startswith(f"{cls.__name__}(") else docstring.strip()
 
 
-def _describe(description: str, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+def _describe(
+    description: str, schema: CoreSchema, handler: GetJsonSchemaHandler
+) -> dict[str, Any]:
     shown = handler(schema)
     if description:
         handler.resolve_ref_schema(shown).setdefault("description", description)

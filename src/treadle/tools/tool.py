@@ -12,7 +12,8 @@ from treadle.ports.context import RunContext
 from treadle.ports.tool import ToolProtocol
 from treadle.tools.parameters import normalize_schema
 from treadle.tools.schema_check import SchemaDecoder
-from treadle.tools.signature import ArgumentDecoder, Signature, inspect_function, takes_context
+from treadle.tools.signature import Signature, inspect_function, takes_context
+from treadle.values import register_annotation
 
 Isolation = Literal["thread", "inline"]
 OnError = Literal["report", "fail"]
@@ -194,12 +195,14 @@ def _from_signature(
     description: str | None,
     options: dict[str, Any],
 ) -> Tool:
+    for annotation in (*signature.types.values(), signature.returns):
+        register_annotation(annotation)  # so that results and state of these types can be stored
     return Tool(
         name=name or signature.name,
         description=signature.description if description is None else description,
         parameters=signature.parameters,
         function=function,
-        decoder=ArgumentDecoder(function, signature),
+        decoder=signature.decoder,
         takes_context=signature.takes_context,
         is_async=signature.is_async,
         **options,

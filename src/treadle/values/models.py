@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
-from treadle.values.plain import Misfit, Plain, described
-from treadle.values.shapes import PackItem, Unfit, UnpackItem, pack_fields, unpack_fields
+from treadle.values.plain import Misfit, described
+from treadle.values.shapes import Fields, Unfit, refuse_removed, take_fields
 
 
 class ModelShape:
@@ -29,35 +29,31 @@ class ModelShape:
         """Whether the class is a pydantic model."""
         return is_model(kind)
 
-    def pack(self, value: Any, inner: PackItem) -> Plain:
-        """Return everything that makes the model what it is."""
+    def take(self, value: Any) -> Fields:
+        """Return the fields, and under names that no field can have what else it is made of."""
         kind = value.__class__
-        packed: dict[str, Plain] = {
-            "fields": pack_fields(value, kind.model_fields, inner),
-            "set": inner(sorted(value.model_fields_set), ".model_fields_set"),
-            "shape": _annotations_hash(kind),
-        }
-        for place in _PLACES:
-            held = getattr(value, place)
-            if held is not None:
-                packed[place] = inner(held, "")
-        return packed
+        taken = take_fields(value, kind.model_fields)
+        taken[_FIELDS_SET] = sorted(value.model_fields_set)
+        taken[_HASH] = _annotations_hash(kind)
+        for name in _PARTS:
+            part = getattr(value, name)
+            if part is not None:
+                taken[name] = part
+        return taken
 
-    def unpack(self, kind: Any, payload: Any, inner: UnpackItem) -> object:
+    def build(self, kind: Any, fields: Fields) -> object:
         """Rebuild the model through the protocol that pydantic has for pickling."""
-        stored = unpack_fields(payload["fields"], kind.model_fields, inner)
-        were_set: Any = inner(payload["set"], ".model_fields_set")
-        if payload["shape"] != _annotations_hash(kind):
-            stored |= _validated(kind, {name: stored[name] for name in stored if name in were_set})
-        state: dict[str, Any] = {
-            "__dict__": {
-                name: stored[name] if name in stored else _default(name, field)
-                for name, field in kind.model_fields.items()
-            },
-            "__pydantic_fields_set__": set(were_set),
+        were_set = set(fields.pop(_FIELDS_SET))
+        written_under = fields.pop(_HASH)
+        state: Fields = {name: fields.pop(name, None) for name in _PARTS}
+        refuse_removed(fields, kind.model_fields)
+        if written_under != _annotations_hash(kind):
+            fields |= _validated(kind, {name: fields[name] for name in fields if name in were_set})
+        state[_FIELDS_SET] = were_set
+        state["__dict__"] = {
+            name: fields[name] if name in fields else _default(name, field)
+            for name, field in kind.model_fields.items()
         }
-        for place in _PLACES:
-            state[place] = inner(payload[place], "") if place in payload else None
         _add_private_defaults(kind, state)
         value = object.__new__(kind)
         _pydantic().BaseModel.__setstate__(value, state)
@@ -71,7 +67,7 @@ class CustomShape:
         """Whether the class itself says how pydantic reads it."""
         return is_custom(kind)
 
-    def pack(self, value: Any, inner: PackItem) -> Plain:
+    def take(self, value: Any) -> Fields:
         """Return pydantic's JSON form, if that gives the value back."""
         kind = value.__class__
         adapter = _adapter(kind)
@@ -82,12 +78,12 @@ class CustomShape:
             again = None
         if again.__class__ is not kind or again != value:
             raise Misfit(f"pydantic's JSON form of {described(value)} does not give it back")
-        return inner(written, "")
+        return {"json": written}
 
-    def unpack(self, kind: Any, payload: Any, inner: UnpackItem) -> object:
+    def build(self, kind: Any, fields: Fields) -> object:
         """Let pydantic read its JSON form."""
         try:
-            return _adapter(kind).validate_python(inner(payload, ""))
+            return _adapter(kind).validate_python(fields["json"])
         except ValueError as error:
             raise Unfit(_first_error(error)) from error
 
@@ -184,6 +180,8 @@ def _pydantic() -> Any:
     return import_module("pydantic")
 
 
-_PLACES = ("__pydantic_extra__", "__pydantic_private__")
+_FIELDS_SET = "__pydantic_fields_set__"
+_HASH = "__annotations_hash__"
+_PARTS = ("__pydantic_extra__", "__pydantic_private__")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _HASHES: WeakKeyDictionary[type, int] = WeakKeyDictionary()

@@ -118,10 +118,18 @@ def _pack_dict(value: dict[object, object], depth: int) -> Plain:
 
 
 def _pack_pairs(value: dict[object, object], inner: int) -> Plain:
-    pairs: Plain = [
-        [_pack_item(key, " (a key)", inner), _pack_item(item, key_step(key), inner)]
-        for key, item in value.items()
-    ]
+    find = _PACKERS.get
+    pairs: list[Plain] = []
+    key, item, in_key = None, None, True
+    try:
+        for key, item in value.items():
+            in_key = True
+            packed_key = find(type(key), _pack_declared)(key, inner)
+            in_key = False
+            pairs.append([packed_key, find(type(item), _pack_declared)(item, inner)])
+    except Misfit as misfit:
+        misfit.at(" (a key)" if in_key else key_step(key), key if in_key else item)
+        raise
     return {TAG: "dict", "v": pairs}
 
 
@@ -130,10 +138,7 @@ def _pack_tuple(value: tuple[object, ...], depth: int) -> Plain:
 
 
 def _pack_set(value: set[object] | frozenset[object], depth: int) -> Plain:
-    if depth >= MAX_DEPTH:
-        raise too_deep(value)
-    items: Plain = [_pack_item(item, " (an element)", depth + 1) for item in value]
-    return {TAG: type(value).__name__, "v": items}
+    return {TAG: type(value).__name__, "v": _pack_list(value, depth)}
 
 
 def _pack_declared(value: object, depth: int) -> Plain:
@@ -142,19 +147,17 @@ def _pack_declared(value: object, depth: int) -> Plain:
         raise Misfit(_refusal(value))
     if depth >= MAX_DEPTH:
         raise too_deep(value)
-
-    def pack_field(item: object, step: str) -> Plain:
-        return _pack_item(item, step, depth + 1)
-
-    return {TAG: "type", "of": declared.name, "v": declared.shape.pack(value, pack_field)}
-
-
-def _pack_item(item: object, step: str, depth: int) -> Plain:
+    find, inner = _PACKERS.get, depth + 1
+    taken: dict[str, object] = declared.shape.take(value)
+    fields: dict[str, Plain] = {}
+    name = item = None
     try:
-        return _PACKERS.get(type(item), _pack_declared)(item, depth)
+        for name, item in taken.items():
+            fields[name] = find(type(item), _pack_declared)(item, inner)
     except Misfit as misfit:
-        misfit.at(step, item)
+        misfit.at(f".{name}", item)
         raise
+    return {TAG: "type", "of": declared.name, "v": fields}
 
 
 def _pack_bytes(value: bytes, _depth: int) -> Plain:

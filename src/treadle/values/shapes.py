@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from enum import Enum, Flag
 from functools import cached_property
 from typing import Any, Protocol
@@ -16,10 +16,9 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from treadle.values.plain import Misfit, Plain
+from treadle.values.plain import Misfit
 
-PackItem = Callable[[object, str], Plain]
-UnpackItem = Callable[[Plain, str], object]
+Fields = dict[str, Any]
 
 
 class Unfit(Exception):
@@ -27,18 +26,18 @@ class Unfit(Exception):
 
 
 class Shape(Protocol):
-    """One kind of class. `inner` packs or unpacks one item, reached by a step such as ``.name``."""
+    """One kind of class. Neither method goes deeper than the fields: the codec does that."""
 
     def fits(self, kind: type) -> bool:
         """Whether the class is of this kind."""
         ...
 
-    def pack(self, value: Any, inner: PackItem) -> Plain:
-        """Take an instance apart."""
+    def take(self, value: Any) -> Fields:
+        """Return an instance's fields by name, and what else it is made of; raises `Misfit`."""
         ...
 
-    def unpack(self, kind: Any, payload: Any, inner: UnpackItem) -> object:
-        """Build an instance from what `pack` returned; raises `Unfit` when it does not fit."""
+    def build(self, kind: Any, fields: Fields) -> object:
+        """Build an instance of what `take` returned; raises `Unfit` when it does not fit."""
         ...
 
 
@@ -49,18 +48,18 @@ class EnumShape:
         """Whether the class is an Enum."""
         return issubclass(kind, Enum)
 
-    def pack(self, value: Any, inner: PackItem) -> Plain:
+    def take(self, value: Any) -> Fields:
         """Return the member's name or the flags' value."""
-        return inner(value.value, ".value") if isinstance(value, Flag) else value.name
+        if isinstance(value, Flag):
+            return {"value": int(value.value)}
+        return {"name": value.name}
 
-    def unpack(self, kind: Any, payload: Any, inner: UnpackItem) -> object:
+    def build(self, kind: Any, fields: Fields) -> object:
         """Find the member again."""
         try:
-            if issubclass(kind, Flag):
-                return kind(inner(payload, ".value"))
-            return kind.__members__[payload]
+            return kind(fields["value"]) if issubclass(kind, Flag) else kind[fields["name"]]
         except (KeyError, ValueError, TypeError) as error:
-            raise Unfit(f"it has no member {payload!r}") from error
+            raise Unfit(f"it has no member {next(iter(fields.values()), None)!r}") from error
 
 
 class DataclassShape:
@@ -76,16 +75,17 @@ class DataclassShape:
             return False
         return True
 
-    def pack(self, value: Any, inner: PackItem) -> Plain:
+    def take(self, value: Any) -> Fields:
         """Return the fields by name."""
-        return pack_fields(value, _field_names(value), inner)
+        return take_fields(value, [field.name for field in dataclasses.fields(value)])
 
-    def unpack(self, kind: Any, payload: Any, inner: UnpackItem) -> object:
+    def build(self, kind: Any, fields: Fields) -> object:
         """Set every field of a blank instance; fields that were added since take their default."""
-        stored = unpack_fields(payload, _field_names(kind), inner)
+        known = dataclasses.fields(kind)
+        refuse_removed(fields, [field.name for field in known])
         value = object.__new__(kind)
-        for field in dataclasses.fields(kind):
-            item = stored[field.name] if field.name in stored else _default(field)
+        for field in known:
+            item = fields[field.name] if field.name in fields else _default(field)
             object.__setattr__(value, field.name, item)
         return value
 
@@ -97,18 +97,18 @@ class StructShape:
         """Whether the class is a Struct."""
         return issubclass(kind, Struct)
 
-    def pack(self, value: Any, inner: PackItem) -> Plain:
+    def take(self, value: Any) -> Fields:
         """Return the fields by name."""
-        return pack_fields(value, value.__struct_fields__, inner)
+        return take_fields(value, value.__struct_fields__)
 
-    def unpack(self, kind: Any, payload: Any, inner: UnpackItem) -> object:
+    def build(self, kind: Any, fields: Fields) -> object:
         """Build the Struct; fields that were added since take their default."""
-        stored = unpack_fields(payload, kind.__struct_fields__, inner)
+        refuse_removed(fields, kind.__struct_fields__)
         try:
-            value = kind(**stored)
+            value = kind(**fields)
         except (TypeError, ValueError) as error:
             raise Unfit(str(error)) from error
-        for name, item in stored.items():
+        for name, item in fields.items():
             if getattr(value, name) is not item:  # a __post_init__ changed it a second time
                 msgspec.structs.force_setattr(value, name, item)
         return value
@@ -121,13 +121,14 @@ class NamedTupleShape:
         """Whether the class is a named tuple."""
         return is_named_tuple(kind)
 
-    def pack(self, value: Any, inner: PackItem) -> Plain:
+    def take(self, value: Any) -> Fields:
         """Return the fields by name."""
-        return pack_fields(value, value._fields, inner)
+        return take_fields(value, value._fields)
 
-    def unpack(self, kind: Any, payload: Any, inner: UnpackItem) -> object:
+    def build(self, kind: Any, fields: Fields) -> object:
         """Build the tuple; fields that were added since take their default."""
-        stored = {**kind._field_defaults, **unpack_fields(payload, kind._fields, inner)}
+        refuse_removed(fields, kind._fields)
+        stored = {**kind._field_defaults, **fields}
         for name in kind._fields:
             if name not in stored:
                 raise Unfit(f"its field {name!r} was not stored and has no default")
@@ -139,43 +140,31 @@ def is_named_tuple(kind: type) -> bool:
     return hasattr(kind, "_fields") and issubclass(kind, tuple)
 
 
-def pack_fields(value: object, names: Collection[str], inner: PackItem) -> dict[str, Plain]:
-    """Pack these attributes of a value by name; it may have no others."""
-    held = getattr(value, "__dict__", None)
-    if held:
-        _refuse_strays(value, held, names)
-    packed: dict[str, Plain] = {}
-    for name in names:
-        try:
-            item = getattr(value, name)
-        except AttributeError:
-            raise Misfit(f"its field {name!r} has no value") from None
-        packed[name] = inner(item, f".{name}")
-    return packed
+def take_fields(value: object, names: Collection[str]) -> Fields:
+    """Return these attributes of a value; it may have no others."""
+    for name in getattr(value, "__dict__", ()):
+        if name not in names:
+            _refuse_stray(type(value), name)
+    try:
+        return {name: getattr(value, name) for name in names}
+    except AttributeError as error:
+        raise Misfit(f"its field {error.name!r} has no value") from error
 
 
-def unpack_fields(payload: Any, names: Collection[str], inner: UnpackItem) -> dict[str, Any]:
-    """Unpack stored fields; one that the class no longer has would be lost, so it is refused."""
-    for name in payload:
+def refuse_removed(fields: Fields, names: Collection[str]) -> None:
+    """Refuse stored fields that the class no longer has: they would be lost."""
+    for name in fields:
         if name not in names:
             raise Unfit(f"it has no field {name!r} any more")
-    return {name: inner(item, f".{name}") for name, item in payload.items()}
 
 
-def _refuse_strays(value: object, held: dict[str, object], names: Collection[str]) -> None:
-    """Refuse attributes that are not fields; what `cached_property` keeps can be had again."""
-    for name in held:
-        if name in names:
-            continue
-        if not isinstance(inspect.getattr_static(type(value), name, None), cached_property):
-            raise Misfit(
-                f"its attribute {name!r} is not a field and would be lost; make it a field, "
-                "or a functools.cached_property"
-            )
-
-
-def _field_names(kind: Any) -> list[str]:
-    return [field.name for field in dataclasses.fields(kind)]
+def _refuse_stray(kind: type, name: str) -> None:
+    """Refuse an attribute that is no field; what a `cached_property` keeps can be had again."""
+    if not isinstance(inspect.getattr_static(kind, name, None), cached_property):
+        raise Misfit(
+            f"its attribute {name!r} is not a field and would be lost; make it a field, or a "
+            "functools.cached_property"
+        )
 
 
 def _default(field: dataclasses.Field[Any]) -> object:

@@ -19,7 +19,7 @@ from uuid import UUID
 from msgspec import UNSET
 
 from treadle.errors import CorruptJournal, UnknownType
-from treadle.values.declared import declaration, declared_type
+from treadle.values.declared import Declared, declaration, declared_type
 from treadle.values.plain import (
     MAX_DEPTH,
     TAG,
@@ -74,7 +74,22 @@ def _unpack(plain: Any, depth: int) -> Any:
         return _unpack_list(plain, depth)
     if kind is not dict:
         raise Misfit(f"{described(plain)} is not of the plain form")
-    return _unpack_tagged(plain, depth) if TAG in plain else _unpack_dict(plain, depth)
+    if TAG not in plain:
+        return _unpack_dict(plain, depth)
+    read = _reader(plain)
+    try:
+        return read(plain, depth)
+    except _BROKEN as error:
+        raise Misfit(f"what is stored is no {plain[TAG]}: {error}") from error
+
+
+def _reader(plain: dict[str, Any]) -> Callable[[Any, int], Any]:
+    tag = plain[TAG]
+    read = _READERS.get(tag) if type(tag) is str else None
+    if read is None:
+        reason = f"the stored type {tag!r} is unknown here; a newer version may have written it"
+        raise Unknown(reason, type_name=str(tag), raw=plain)
+    return read
 
 
 def _unpack_list(plain: Any, depth: int) -> list[Any]:
@@ -109,31 +124,45 @@ def _unpack_dict(plain: dict[str, Any], depth: int) -> dict[str, Any]:
     return items
 
 
-def _unpack_tagged(plain: dict[str, Any], depth: int) -> Any:
-    tag = plain[TAG]
-    read = _READERS.get(tag) if type(tag) is str else None
-    if read is None:
-        reason = f"the stored type {tag!r} is unknown here; a newer version may have written it"
-        raise Unknown(reason, type_name=str(tag), raw=plain)
-    try:
-        return read(plain, depth)
-    except _BROKEN as error:
-        raise Misfit(f"what is stored is no {tag}: {error}") from error
-
-
 def _unpack_pairs(plain: Any, depth: int) -> dict[Any, Any]:
     if depth >= MAX_DEPTH:
         raise too_deep(plain)
-    return {
-        _unpack_item(key, " (a key)", depth + 1): _unpack_item(item, key_step(key), depth + 1)
-        for key, item in plain["v"]
-    }
+    inner = depth + 1
+    items: dict[Any, Any] = {}
+    key, item, in_key = None, None, True
+    try:
+        for key, item in plain["v"]:
+            in_key = True
+            read_key = _unpack(key, inner)
+            in_key = False
+            items[read_key] = _unpack(item, inner)
+    except Misfit as misfit:
+        misfit.at(" (a key)" if in_key else key_step(key), key if in_key else item)
+        raise
+    return items
 
 
 def _unpack_declared(plain: Any, depth: int) -> object:
     if depth >= MAX_DEPTH:
         raise too_deep(plain)
-    name, payload = plain["of"], plain["v"]
+    kind, declared = _declaration_of(plain)
+    fields: dict[str, Any] = {}
+    name = item = None
+    try:
+        for name, item in plain["v"].items():
+            fields[name] = _unpack(item, depth + 1)
+    except Misfit as misfit:
+        misfit.at(f".{name}", item)
+        raise
+    try:
+        return declared.shape.build(kind, fields)
+    except (Unfit, *_BROKEN) as error:
+        reason = f"what is stored does not fit {type_label(kind)} any more: {error}"
+        raise Unknown(reason, type_name=declared.name, raw=plain) from error
+
+
+def _declaration_of(plain: Any) -> tuple[type, Declared]:
+    name = plain["of"]
     kind = declared_type(name)
     declared = None if kind is None else declaration(kind)
     if kind is None or declared is None:
@@ -142,23 +171,7 @@ def _unpack_declared(plain: Any, depth: int) -> object:
             f"renamed or moved class its old name with treadle.register(..., name={name!r})"
         )
         raise Unknown(reason, type_name=name, raw=plain)
-
-    def unpack_field(item: Plain, step: str) -> object:
-        return _unpack_item(item, step, depth + 1)
-
-    try:
-        return declared.shape.unpack(kind, payload, unpack_field)
-    except (Unfit, *_BROKEN) as error:
-        reason = f"what is stored does not fit {type_label(kind)} any more: {error}"
-        raise Unknown(reason, type_name=name, raw=plain) from error
-
-
-def _unpack_item(item: Plain, step: str, depth: int) -> Any:
-    try:
-        return _unpack(item, depth)
-    except Misfit as misfit:
-        misfit.at(step, item)
-        raise
+    return kind, declared
 
 
 def _unpack_datetime(plain: Any, _depth: int) -> datetime:

@@ -1,0 +1,1 @@
+"""OpenAI's protocols, and the many servers that speak them."""

@@ -1,0 +1,302 @@
+"""What a provider's error answer means: a status, headers and a body become a typed error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from msgspec import Struct
+
+from treadle.errors import (
+    AuthenticationFailed,
+    BadReply,
+    ContentFiltered,
+    ContextOverflow,
+    ModelError,
+    Overloaded,
+    RateLimited,
+)
+from treadle.providers._json import decode, encode, is_array, is_object
+
+_NO_HEADERS: Mapping[str, str] = {}
+_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-generation-id", "cf-ray")
+_OVERFLOW_CODES = {
+    "context_length_exceeded",
+    "context_window_exceeded",
+    "exceed_context_size_error",
+    "model_max_prompt_tokens_exceeded",
+    "string_above_max_length",
+}
+_OVERFLOW = re.compile(
+    r"(maximum|max|model'?s?) context length|context[ _](window|size|length)|context too long"
+    r"|(prompt|input|request)( \(?\d+ tokens\)?)?( is)? too (long|large)"
+    r"|too many (input )?tokens|reduce the length of (the|your)|reduce your message size"
+    r"|exceeds? the maximum (number of|input) tokens|input token count|max_new_tokens must be",
+    re.IGNORECASE,
+)
+_FILTER_CODES = {
+    "content_filter",
+    "content_policy_violation",
+    "moderation_blocked",
+    "responsibleaipolicyviolation",
+}
+_FILTER = re.compile(r"content management policy|flagged|requires moderation|safety system", re.I)
+_QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_QUOTA = re.compile(r"exceeded your current quota|insufficient (credit|balance|quota|fund)", re.I)
+_BUSY = re.compile(r"overload|(server|internal).?error|unavailable|timed? ?out|capacity", re.I)
+_KEYS = re.compile(
+    r"\b(sk|gsk|csk|xai|pplx|AIza|hf)[-_]?[A-Za-z0-9_-]{12,}|(?<=Bearer )[^\s\"']{8,}"
+)
+_TOKENS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Complaint(Struct, frozen=True):
+    """What an error body says, whatever its shape. `status` is one embedded in the body."""
+
+    text: str
+    code: str = ""
+    kind: str = ""
+    status: int | None = None
+
+
+class Asked(Struct, frozen=True):
+    """Who was asked for what, for error messages. `secrets` never appear in one."""
+
+    provider: str
+    model: str
+    secrets: tuple[str, ...] = ()
+
+
+def failure(
+    status: int, headers: Mapping[str, str], body: bytes, asked: Asked, *, now: datetime
+) -> ModelError:
+    """Return the error that an answer other than 2xx stands for. `now` is the time of day."""
+    complaint = complaint_of(body)
+    retry_after = seconds_to_wait(headers, now)
+    return typed_error(complaint, asked, status=status, headers=headers, retry_after=retry_after)
+
+
+def typed_error(
+    complaint: Complaint,
+    asked: Asked,
+    *,
+    status: int | None = None,
+    headers: Mapping[str, str] = _NO_HEADERS,
+    retry_after: float | None = None,
+    partial: str = "",
+) -> ModelError:
+    """Return the error that fits a complaint; without `status` it came inside an answer of 200.
+
+    Retryable are rate limits (but no spent quota), a busy or failing server, and nothing else.
+    """
+    meant = complaint.status if status is None else status
+    kind, retryable = _kind(meant, complaint)
+    request_id = next((headers[name] for name in _ID_HEADERS if headers.get(name)), None)
+    return kind(
+        _message(kind, meant, complaint, asked, request_id, headers),
+        provider=asked.provider,
+        model=asked.model,
+        status=meant,
+        request_id=request_id,
+        code=complaint.code or complaint.kind or None,
+        retryable=retryable,
+        retry_after=retry_after,
+        partial=partial,
+    )
+
+
+def bad_reply(
+    status: int, headers: Mapping[str, str], body: bytes, asked: Asked, why: str = ""
+) -> BadReply:
+    """Return the error for an answer that is not the protocol: its type and its beginning."""
+    shown = masked(body[:800].decode("utf-8", "replace").strip(), asked.secrets)[:200]
+    content_type = headers.get("content-type", "no content type")
+    return BadReply(
+        f"{asked.provider} answered {status} ({content_type}) with something that is no chat "
+        f"completion{why and f' ({why})'}: {shown!r}. Is base_url the API's address?",
+        provider=asked.provider,
+        model=asked.model,
+        status=status,
+        request_id=next((headers[name] for name in _ID_HEADERS if headers.get(name)), None),
+    )
+
+
+def complaint_of(body: bytes) -> Complaint:
+    """Read an error body: JSON of any of the known shapes, or any text."""
+    try:
+        decoded = decode(body)
+    except ValueError:
+        return Complaint(_plain_text(body.decode("utf-8", "replace")))
+    return complaint_in(decoded)
+
+
+def complaint_in(decoded: object) -> Complaint:
+    """Read a decoded error: OpenAI's object, a list of one, a bare message, FastAPI's detail."""
+    if is_array(decoded) and decoded:
+        decoded = decoded[0]
+    if not is_object(decoded):
+        return Complaint(_as_text(decoded))
+    inner: object = decoded.get("error") or decoded
+    if not is_object(inner):
+        return Complaint(_as_text(inner), _word(decoded.get("code")), _word(decoded.get("type")))
+    texts = (inner.get(key) for key in ("message", "detail", "msg", "error"))
+    text = next((_as_text(item) for item in texts if item), "")
+    metadata, details = inner.get("metadata"), inner.get("innererror")
+    raw = metadata.get("raw") if is_object(metadata) else None
+    code = details.get("code") if is_object(details) else None
+    statuses = (_status(inner.get(key)) for key in ("code", "status_code", "status"))
+    return Complaint(
+        f"{text} ({_as_text(raw)[:300]})" if raw else text or _as_text(inner),
+        _word(inner.get("code")) or _word(code),
+        _word(inner.get("type")) or _word(inner.get("status")),
+        next((status for status in statuses if status), None),
+    )
+
+
+def seconds_to_wait(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return the wait that the server asks for.
+
+    From `retry-after-ms`, `retry-after` (seconds or an HTTP date, which is read against the
+    answer's own `date`), else from the reset header of the limit that is used up.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return max(milliseconds / 1000, 0.0)
+    asked = headers.get("retry-after")
+    if asked:
+        seconds = _number(asked)
+        if seconds is not None:
+            return max(seconds, 0.0)
+        until = _date(asked)
+        if until is not None:
+            since = _date(headers.get("date", "")) or now
+            return max((until - since).total_seconds(), 0.0)
+    waits = [
+        wait
+        for name, value in headers.items()
+        if "ratelimit-reset" in name.lower()
+        and _is_spent(headers, name)
+        and (wait := _reset(value, now)) is not None
+    ]
+    return max(waits, default=None)
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """Return `text` without the secrets, and without anything that looks like a key."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "***")
+    return _KEYS.sub("***", text)
+
+
+def _kind(status: int | None, complaint: Complaint) -> tuple[type[ModelError], bool]:
+    """Return the error's class, and whether the same request may work later."""
+    code, text = complaint.code.lower(), complaint.text
+    if code in _OVERFLOW_CODES or status == 413 or (status != 401 and _OVERFLOW.search(text)):
+        return ContextOverflow, False
+    if code in _FILTER_CODES or (status in (400, 403) and _FILTER.search(text)):
+        return ContentFiltered, False
+    if code in _QUOTA_CODES or status == 402 or (status in (403, 429) and _QUOTA.search(text)):
+        return RateLimited, False
+    if status in (401, 403, 407):
+        return AuthenticationFailed, False
+    if status == 429 or (status is None and "rate" in f"{code}{complaint.kind}".lower()):
+        return RateLimited, True
+    if status is None:
+        busy = bool(_BUSY.search(f"{complaint.code} {complaint.kind} {text}"))
+        return (Overloaded, True) if busy else (ModelError, False)
+    if status in (408, 409, 425) or (status >= 500 and status not in (501, 505)):
+        return Overloaded, True
+    return ModelError, False
+
+
+def _message(
+    kind: type[ModelError],
+    status: int | None,
+    complaint: Complaint,
+    asked: Asked,
+    request_id: str | None,
+    headers: Mapping[str, str],
+) -> str:
+    text = masked(complaint.text, asked.secrets)[:1000] or "no reason given"
+    number = f" ({status})" if status else ""
+    trailer = f" [request {request_id}]" if request_id else ""
+    hint = _hint(kind, status, complaint, asked, headers)
+    return f"{asked.provider}, model {asked.model!r}{number}: {text}{trailer}{hint and ' ' + hint}"
+
+
+def _hint(
+    kind: type[ModelError],
+    status: int | None,
+    complaint: Complaint,
+    asked: Asked,
+    headers: Mapping[str, str],
+) -> str:
+    """Return what to do about it, where that is known."""
+    if kind is AuthenticationFailed:
+        return "Check the key: api_key=, or the environment variable."
+    if kind is RateLimited and status == 402:
+        return "The account has no credit left."
+    if status == 404 and ("model" in complaint.code or "model" in complaint.text.lower()):
+        return f"Is the name {asked.model!r} right, and open to this key?"
+    if status == 404:
+        return "Is base_url right? Most servers want it to end in /v1."
+    if status is not None and 300 <= status < 400:
+        return f"The server points to {headers.get('location', 'elsewhere')!r}; set base_url so."
+    return ""
+
+
+def _is_spent(headers: Mapping[str, str], reset: str) -> bool:
+    """Whether the limit that this reset header belongs to is used up, or unknown."""
+    lower = reset.lower()
+    left = headers.get(lower.replace("-reset", "-remaining"))
+    return left is None or _number(left) == 0
+
+
+def _reset(value: str, now: datetime) -> float | None:
+    """Return seconds from "1s", "6m0s", "120ms", seconds, or a time since 1970 in s or ms."""
+    number = _number(value)
+    if number is None:
+        amounts = _TOKENS.findall(value)
+        return sum(float(amount) * _UNITS[unit] for amount, unit in amounts) if amounts else None
+    if number > 1e11:
+        number /= 1000
+    return max(number - now.timestamp(), 0.0) if number > 1e9 else max(number, 0.0)
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        return None
+    return number if number is not None and abs(number) < 1e15 else None  # nan and inf: no
+
+
+def _status(value: object) -> int | None:
+    text = str(value)
+    return int(text) if re.fullmatch(r"[1-5]\d\d", text) else None
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) and not _status(value) else ""
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def _plain_text(text: str) -> str:
+    """Return the words of an error page."""
+    bare = re.sub(r"(?s)<(script|style)\b.*?</\1>|<[^>]+>", " ", text)
+    return " ".join(bare.split())[:300]

@@ -1,0 +1,57 @@
+"""JSON as it crosses the border: decoded whatever a server wrote, encoded so that any takes it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeGuard
+
+import msgspec
+
+from treadle.values import clean
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a decoded value is a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Whether a decoded value is a JSON array."""
+    return isinstance(value, list)
+
+
+def encode(value: object) -> bytes:
+    """Return JSON without NUL and lone surrogates, which servers refuse."""
+    try:
+        encoded = _encode(value)
+    except UnicodeEncodeError:
+        return _encode(cleaned(value))
+    return _encode(cleaned(value)) if b"\\u0000" in encoded else encoded
+
+
+def decode(body: bytes) -> Any:
+    """Return the decoded value; broken UTF-8 and lone surrogates become U+FFFD.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    try:
+        return _decode(body)
+    except msgspec.DecodeError:
+        return cleaned(json.loads(body.decode("utf-8", "replace")))
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply") from error
+
+
+def cleaned(value: Any) -> Any:
+    """Return a JSON value with `clean` applied to every text in it."""
+    if isinstance(value, str):
+        return clean(value)
+    if is_object(value):
+        return {clean(key): cleaned(item) for key, item in value.items()}
+    if is_array(value):
+        return [cleaned(item) for item in value]
+    return value

@@ -1,0 +1,249 @@
+"""The body of a Chat Completions request, in which each message is encoded once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.messages import Message, Thread
+from treadle.ports.model import DEFAULT_SETTINGS, ModelRequest, ModelSettings, ToolSpec
+from treadle.providers._json import decode, encode, is_array
+from treadle.providers.openai.chat_wire import Wire, wire_messages, wire_settings, wire_tools
+from treadle.providers.openai.dialect import ChatDialect
+
+LOOSE = 64
+"""So many encoded messages are kept apart before the older ones become one piece."""
+KEPT = 256
+"""So many encoded sets of tools, and of settings, are kept."""
+
+_WHOLE = frozenset({"model", "messages", "tools"})
+
+
+class _Encoded(Struct):
+    """What became of the first messages of a thread. Never changed, so that threads may share it.
+
+    `chunks[0]` is the first `settled` messages, every other chunk is one message; each object in
+    them has a comma before it. `opens` is used where neighbours merge: the object that was still
+    open before the first message and after each. `opaque` are the places of messages with opaque
+    data.
+    """
+
+    messages: list[Message]
+    settled: int
+    chunks: list[bytes]
+    opens: list[Wire | None]
+    opaque: list[int]
+
+
+class ChatEncoder:
+    """Makes request bodies for one model on one server.
+
+    What was made of a thread's messages is kept in `Thread.encoded`, so a turn costs what is new
+    in it; tools and settings are kept here by identity.
+    """
+
+    __slots__ = ("_defaults", "_dialect", "_heads", "_key", "_merges", "_tails", "_tools", "model")
+
+    def __init__(
+        self, model: str, dialect: ChatDialect, defaults: ModelSettings = DEFAULT_SETTINGS
+    ) -> None:
+        self.model = model
+        self._dialect = dialect
+        self._defaults = defaults
+        self._merges = dialect.merge_roles or not dialect.system_role
+        self._key = f"openai_chat {dialect!r}"
+        self._heads: dict[str, bytes] = {}
+        self._tools: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
+        self._tails: dict[tuple[int | bool, ...], tuple[object, bytes]] = {}
+
+    def settings(self, request: ModelRequest) -> ModelSettings:
+        """Return the request's settings over the client's own."""
+        if self._defaults is DEFAULT_SETTINGS:
+            return request.settings
+        return self._defaults.merged(request.settings)
+
+    def body(self, request: ModelRequest, *, stream: bool) -> bytes:
+        """Return the whole body as JSON."""
+        extra = request.settings.extra_body or self._defaults.extra_body
+        if extra and not _WHOLE.isdisjoint(extra):
+            return self._overridden(request, extra, stream=stream)
+        chunks: list[bytes | memoryview] = [self._head(request.system)]
+        chunks += self._messages(request.messages, request.system)
+        if not request.system or not self._dialect.system_role:
+            _drop_first_comma(chunks)
+        chunks.append(b"]")
+        if request.tools:
+            chunks.append(self._offered(request.tools))
+        chunks.append(self._tail(request, stream=stream))
+        if self._dialect.cache_key and request.conversation_id:
+            chunks.append(_cache_key(request.conversation_id, extra))
+        chunks.append(b"}")
+        return b"".join(chunks)
+
+    def _overridden(self, request: ModelRequest, extra: Wire, *, stream: bool) -> bytes:
+        """Return a body in which `extra_body` replaces the model, the messages or the tools."""
+        rest = {name: value for name, value in extra.items() if name not in _WHOLE}
+        settings = replace(self.settings(request), extra_body=rest)
+        plain = ChatEncoder(self.model, self._dialect)
+        body = plain.body(replace(request, settings=settings), stream=stream)
+        return encode({**decode(body), **{name: extra[name] for name in _WHOLE & extra.keys()}})
+
+    def _head(self, system: str) -> bytes:
+        found = self._heads.get(system)
+        if found is None:
+            if len(self._heads) >= KEPT:
+                self._heads.clear()
+            found = b'{"model":' + encode(self.model) + b',"messages":['
+            if system and self._dialect.system_role:
+                found += encode({"role": "system", "content": system})
+            self._heads[system] = found
+        return found
+
+    def _offered(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        key = tuple(map(id, tools))
+        found = self._tools.get(key)
+        if found is None:
+            if len(self._tools) >= KEPT:
+                self._tools.clear()
+            # The tools are kept beside, so that their identities stay theirs.
+            found = self._tools[key] = (tools, b',"tools":' + encode(wire_tools(tools)))
+        return found[1]
+
+    def _tail(self, request: ModelRequest, *, stream: bool) -> bytes:
+        settings, output, has_tools = request.settings, request.output, bool(request.tools)
+        key = (id(settings), id(output), has_tools, stream)
+        found = self._tails.get(key)
+        if found is None:
+            if len(self._tails) >= KEPT:
+                self._tails.clear()
+            wire = wire_settings(
+                self.settings(request),
+                self._dialect,
+                output=output,
+                has_tools=has_tools,
+                stream=stream,
+            )
+            body = b"," + encode(wire)[1:-1] if wire else b""
+            found = self._tails[key] = ((settings, output), body)
+        return found[1]
+
+    def _messages(self, thread: Thread, system: str) -> Sequence[bytes]:
+        """Return the messages' bytes, and keep them in the thread."""
+        dialect = self._dialect
+        key = self._key if dialect.system_role else f"{self._key}\0{system}"
+        known = thread.encoded.get(key)
+        if not isinstance(known, _Encoded):
+            first = None
+            if system and not dialect.system_role:
+                first = {"role": "user", "content": system}
+            known = _Encoded([], 0, [b""], [first], [])
+        same, messages = _common(known, thread)
+        if same < len(known.messages):
+            # Another thread may share what is kept: from here on, each keeps its own.
+            thread.encoded = dict(thread.encoded)
+        if same < len(known.messages) or same < len(messages):
+            known, start = _continued(known, messages, same)
+            self._extend(known, start)
+            thread.encoded[key] = known
+        last = known.opens[-1]
+        return [*known.chunks, b"," + encode(last)] if last else known.chunks
+
+    def _extend(self, encoded: _Encoded, start: int) -> None:
+        """Encode the messages from `start` on; `encoded` is not shared yet."""
+        chunks, dialect = encoded.chunks, self._dialect
+        for place, message in zip(count(start), encoded.messages[start:], strict=False):
+            if message.provider or any(part.provider for part in message.parts):
+                encoded.opaque.append(place)
+            wires = wire_messages(message, dialect)
+            if self._merges:
+                chunks.append(self._merge(encoded, wires))
+            elif len(wires) == 1:
+                chunks.append(b"," + encode(wires[0]))
+            else:
+                chunks.append(b"".join([b"," + encode(wire) for wire in wires]))
+        if len(chunks) > LOOSE:
+            old = len(chunks) - LOOSE // 4
+            chunks[:old] = [b"".join(chunks[:old])]
+            encoded.settled += old - 1
+
+    def _merge(self, encoded: _Encoded, wires: list[Wire]) -> bytes:
+        """Return the objects that a message closes, and note the one it leaves open."""
+        last = encoded.opens[-1]
+        closed: list[bytes] = []
+        for wire in wires:
+            if wire["role"] == "system":
+                wire["role"] = "user"
+            joins = self._dialect.merge_roles or last is encoded.opens[0]
+            if last and joins and last["role"] == wire["role"] != "tool":
+                last = _joined(last, wire)
+                continue
+            if last:
+                closed.append(b"," + encode(last))
+            last = wire
+        encoded.opens.append(last)
+        return b"".join(closed)
+
+
+def _common(known: _Encoded, thread: Thread) -> tuple[int, list[Message]]:
+    """Return how many first messages are those that were encoded, and a copy of all messages.
+
+    Lists compare by identity first, which is quick. Equal messages have equal bytes, except that
+    opaque data may hold True for 1: those must be the very same.
+    """
+    messages, before = list(thread), known.messages
+    size = min(len(messages), len(before))
+    same = messages[:size] == before[:size]
+    if same and all(messages[place] is before[place] for place in known.opaque if place < size):
+        return size, messages
+    pairs = zip(messages, before, strict=False)
+    return next((place for place, (new, old) in enumerate(pairs) if new is not old), size), messages
+
+
+def _continued(known: _Encoded, messages: list[Message], same: int) -> tuple[_Encoded, int]:
+    """Return a copy for other messages with the bytes of those it shares, and how many these are.
+
+    Messages that have become one piece cannot be told apart again.
+    """
+    start = same if same >= known.settled else 0
+    settled = known.settled if start else 0
+    chunks = known.chunks[: start - settled + 1] if start else [b""]
+    opaque = [place for place in known.opaque if place < start]
+    return _Encoded(messages, settled, chunks, known.opens[: start + 1], opaque), start
+
+
+def _joined(first: Wire, second: Wire) -> Wire:
+    """Return two neighbouring messages of one role as one; a blank line parts their texts."""
+    merged = {**first, **second}
+    contents = [wire["content"] for wire in (first, second) if wire.get("content")]
+    if all(isinstance(content, str) for content in contents):
+        merged["content"] = "\n\n".join(contents) if contents else None
+    else:
+        merged["content"] = [block for content in contents for block in _blocks(content)]
+    calls = [*first.get("tool_calls", ()), *second.get("tool_calls", ())]
+    if calls:
+        merged["tool_calls"] = calls
+    return merged
+
+
+def _blocks(content: object) -> list[Wire]:
+    return content if is_array(content) else [{"type": "text", "text": content}]
+
+
+def _drop_first_comma(chunks: list[bytes | memoryview]) -> None:
+    for place, chunk in enumerate(chunks):
+        if place and chunk:
+            chunks[place] = memoryview(chunk)[1:]  # a view: the first chunk may be most of the body
+            return
+
+
+def _cache_key(conversation_id: str, extra: Wire | None) -> bytes:
+    """Return the field that keeps a conversation near its cache; at most 64 characters of it."""
+    if extra and "prompt_cache_key" in extra:
+        return b""
+    if len(conversation_id) > 64:
+        conversation_id = hashlib.sha256(conversation_id.encode()).hexdigest()
+    return b',"prompt_cache_key":' + encode(conversation_id)
