@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
@@ -15,6 +14,8 @@ from msgspec import UNSET, Struct, UnsetType
 from pydantic import BaseModel, ConfigDict, HttpUrl, PrivateAttr, field_validator
 
 from treadle.values import register
+
+NOTHING: Any = None
 
 
 @register
@@ -92,8 +93,12 @@ class Tags(BaseModel):
     tags: list[str]
     page: HttpUrl | None = None
     level: Level = Level.LOW
-    sloppy: int = None  # type: ignore[assignment] - pydantic does not validate defaults
+    sloppy: int = NOTHING  # pydantic does not validate defaults
     _seen: set[int] = PrivateAttr(default_factory=set[int])
+
+    @property
+    def seen(self) -> set[int]:
+        return self._seen
 
     @field_validator("tags", mode="before")
     @classmethod
@@ -103,18 +108,17 @@ class Tags(BaseModel):
 
 def same(left: Any, right: Any) -> bool:
     """Whether two values are equal and of the same type, and so is everything in them."""
-    if type(left) is not type(right):
+    kind = left.__class__
+    if kind is not right.__class__:
         return False
-    if isinstance(left, float):
-        return math.isnan(left) if math.isnan(right) else (left, math.copysign(1, left)) == (right, math.copysign(1, right))
-    if isinstance(left, Decimal):
-        return str(left) == str(right)
-    if isinstance(left, dict):
+    if kind in (float, Decimal):
+        return repr(left) == repr(right)  # tells nan, -0.0 and trailing zeros apart
+    if kind is dict:
         return all_same(left.keys(), right.keys()) and all_same(left.values(), right.values())
-    if isinstance(left, list | tuple):
+    if issubclass(kind, list | tuple):
         return all_same(left, right)
-    if is_dataclass(left):
-        return all(same(getattr(left, f.name), getattr(right, f.name)) for f in fields(left))
+    if is_dataclass(kind):
+        return all(same(getattr(left, f.name), getattr(right, f.name)) for f in fields(kind))
     return left == right
 
 

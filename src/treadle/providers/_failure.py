@@ -109,14 +109,19 @@ def typed_error(
 
 
 def bad_reply(
-    status: int, headers: Mapping[str, str], body: bytes, asked: Asked, why: str = ""
+    body: bytes,
+    asked: Asked,
+    why: str,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] = _NO_HEADERS,
 ) -> BadReply:
     """Return the error for an answer that is not the protocol: its type and its beginning."""
     shown = masked(body[:800].decode("utf-8", "replace").strip(), asked.secrets)[:200]
-    content_type = headers.get("content-type", "no content type")
+    content_type = headers.get("content-type") or "no content type"
     return BadReply(
         f"{asked.provider} answered {status} ({content_type}) with something that is no chat "
-        f"completion{why and f' ({why})'}: {shown!r}. Is base_url the API's address?",
+        f"completion ({why}): {shown!r}. Is base_url the API's address?",
         provider=asked.provider,
         model=asked.model,
         status=status,

@@ -33,13 +33,14 @@ def encode(value: object) -> bytes:
 
 
 def decode(body: bytes) -> Any:
-    """Return the decoded value; broken UTF-8 and lone surrogates become U+FFFD.
+    """Return the decoded value with clean text; broken UTF-8 becomes U+FFFD.
 
     Raises:
         ValueError: it is not JSON.
     """
     try:
-        return _decode(body)
+        decoded = _decode(body)
+        return cleaned(decoded) if b"\\u0000" in body else decoded
     except msgspec.DecodeError:
         return cleaned(json.loads(body.decode("utf-8", "replace")))
     except RecursionError as error:

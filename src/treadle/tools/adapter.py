@@ -19,7 +19,7 @@ from treadle.tools.annotations import ABSENT, Field, split_annotated
 from treadle.tools.arguments import Path, Problem, is_array, is_object, show
 from treadle.tools.names import likely
 from treadle.tools.schema import JsonSchema, inline_where_possible, without_titles
-from treadle.tools.stand_ins import Translator, translate_metadata
+from treadle.tools.stand_ins import NO_SUCH_TAG, Translator, translate_metadata
 
 Validate = Callable[[Any], dict[str, Any]]
 
@@ -40,8 +40,9 @@ CONTAINERS = {
     "model_attributes_type": OBJECT,
     "dataclass_type": OBJECT,
     "dataclass_exact_type": OBJECT,
+    NO_SUCH_TAG: "",
 }
-"""pydantic's names for the errors of a value that is no array or no object."""
+"""pydantic's names for the errors of a value that is no array or object, and our words for them."""
 
 _TAG = re.compile(r"(?:.*\[)?([A-Za-z_]\w*)(?:\(\)\])?")
 """A member of a union in an error's location: its name, or that of the function that makes it."""

@@ -210,6 +210,8 @@ class ToolRunner:
             except CallExpired as error:
                 text = f"Tool {call.name!r} timed out after {tool.timeout:g} s."
                 failure = CallFailed(text, "timeout", _fatal(tool, error))
+            except SystemExit as error:  # a tool must not end the process
+                raise CallFailed(f"Tool {call.name!r} tried to exit: {error!r}", "execution") from error
             except Exception as error:  # noqa: BLE001 the border: a tool may raise anything
                 text = f"Tool {call.name!r} failed: {type(error).__name__}: {error}"
                 failure = CallFailed(text, "execution", _fatal(tool, error))

@@ -157,12 +157,16 @@ def _dict_of(key: Any, item: Any) -> PlainType | None:
     return PlainType({"type": "object", "additionalProperties": inner.schema or True}, convert)
 
 
+_LITERAL_TYPES: dict[type, str] = {str: "string", int: "integer"}
+
+
 def _literal(choices: tuple[Any, ...]) -> PlainType | None:
-    kind: type[Any] = type(choices[0])
-    if kind not in (str, int) or any(type(choice) is not kind for choice in choices):
+    names = {_LITERAL_TYPES.get(choice.__class__) for choice in choices}
+    name = names.pop()
+    if name is None or names:
         return None
+    kind = str if name == "string" else int
     allowed = frozenset(choices)
-    name = "string" if kind is str else "integer"
     shown = {"const": choices[0]} if len(choices) == 1 else {"enum": list(choices)}
 
     def convert(value: Any) -> Any:

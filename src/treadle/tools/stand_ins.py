@@ -13,11 +13,12 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
+from pydantic import Discriminator, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
 from pydantic import Field as PydanticField
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from treadle.tools.annotations import ABSENT, Field, description_in, split_annotated
+from treadle.tools.arguments import is_object
 from treadle.tools.records import Record, class_of, hints_of, is_record, is_unknown, record_of
 
 
@@ -39,13 +40,23 @@ class Translator:
             return self._stand_in(kind)
         origin, arguments = get_origin(kind), get_args(kind)
         if origin in (Union, UnionType):
-            members = tuple(self.translate(a) for a in arguments if a is not msgspec.UnsetType)
-            return Union[members]  # noqa: UP007 the members are only known at run time
+            return self._union([each for each in arguments if each is not msgspec.UnsetType])
         if origin is None or origin is Literal:
             supertype = getattr(kind, "__supertype__", None)  # a NewType
             return kind if supertype is None else self.translate(supertype)
         translated = tuple(map(self.translate, arguments))
         return kind if translated == arguments else origin[translated]
+
+    def _union(self, members: list[Any]) -> Any:
+        """Return a union; Structs in it are told apart by their tags, as msgspec does."""
+        tagged = {tag: member for member in members if (tag := _tag_of(member)) is not None}
+        keys = {member.__struct_config__.tag_field for member in tagged.values()}
+        others = [self.translate(each) for each in members if each not in tagged.values()]
+        if len(tagged) < 2 or len(keys) > 1:
+            return Union[tuple(map(self.translate, members))]  # noqa: UP007 known at run time only
+        chosen = [Annotated[self.translate(each), Tag(tag)] for tag, each in tagged.items()]
+        by_tag = Annotated[Union[tuple(chosen)], _discriminator(keys.pop(), tagged)]  # noqa: UP007
+        return Union[(by_tag, *others)]
 
     def _needs_stand_in(self, kind: Any) -> bool:
         return is_record(kind) and (is_unknown(kind) or self._holds_unknown(kind, set()))
@@ -118,6 +129,25 @@ class Translator:
         if field.default is ABSENT:
             return schema
         return core_schema.with_default_schema(schema, default=field.default)
+
+
+def _tag_of(annotation: Any) -> str | None:
+    cls = class_of(annotation)
+    tag = cls.__struct_config__.tag if cls is not None and issubclass(cls, msgspec.Struct) else None
+    return tag if isinstance(tag, str) else None
+
+
+def _discriminator(key: str, tagged: Mapping[str, Any]) -> Discriminator:
+    def tag_of(value: Any) -> str | None:
+        found = value.get(key) if is_object(value) else _tag_of(type(value))
+        return found if isinstance(found, str) else None
+
+    expected = f"Input should be an object with {key!r} one of {', '.join(map(repr, tagged))}"
+    return Discriminator(tag_of, custom_error_type=NO_SUCH_TAG, custom_error_message=expected)
+
+
+NO_SUCH_TAG = "no_such_tag"
+"""pydantic's name for the error of a value that is no member of a tagged union."""
 
 
 def translate_metadata(metadata: Any) -> Any:

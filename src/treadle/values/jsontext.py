@@ -23,9 +23,9 @@ from treadle.values.plain import (
     MAX_DEPTH,
     SMALLEST_INT,
     Misfit,
+    TooDeep,
     described,
     key_step,
-    too_deep,
 )
 from treadle.values.shapes import is_named_tuple
 from treadle.values.text import clean
@@ -85,7 +85,7 @@ def _render_float(value: float, _depth: int) -> Any:
 
 def _render_list(value: Any, depth: int) -> list[Any]:
     if depth >= MAX_DEPTH:
-        raise too_deep(value)
+        raise TooDeep()
     find, inner = _RENDERERS.get, depth + 1
     rendered: list[Any] = []
     item: object = None
@@ -109,7 +109,7 @@ def _render_set(value: Any, depth: int) -> list[Any]:
 
 def _render_dict(value: Mapping[Any, object], depth: int) -> dict[str, Any]:
     if depth >= MAX_DEPTH:
-        raise too_deep(value)
+        raise TooDeep()
     find, inner = _RENDERERS.get, depth + 1
     rendered: dict[str, Any] = {}
     key = item = None

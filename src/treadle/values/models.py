@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import zlib
+from copy import deepcopy
 from functools import lru_cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -150,11 +151,16 @@ def _default(name: str, field: Any) -> object:
 
 def _add_private_defaults(kind: Any, state: dict[str, Any]) -> None:
     """Give private attributes that were added to the class since their defaults."""
-    added = kind.__private_attributes__.keys() - (state["__pydantic_private__"] or {}).keys()
-    for name in added:
-        default = kind.__private_attributes__[name].get_default()
-        if type(default).__name__ != "PydanticUndefinedType":
-            state["__pydantic_private__"] = {**(state["__pydantic_private__"] or {}), name: default}
+    held: dict[str, Any] = state["__pydantic_private__"] or {}
+    for name, attribute in kind.__private_attributes__.items():
+        if name in held:
+            continue
+        if attribute.default_factory is not None:
+            held[name] = attribute.default_factory()
+        elif attribute.default.__class__.__name__ != "PydanticUndefinedType":
+            held[name] = deepcopy(attribute.default)
+    if kind.__private_attributes__:
+        state["__pydantic_private__"] = held
 
 
 def _annotations_hash(kind: Any) -> int:

@@ -27,9 +27,9 @@ from treadle.values.plain import (
     TAG,
     Misfit,
     Plain,
+    TooDeep,
     described,
     key_step,
-    too_deep,
 )
 from treadle.values.text import is_clean
 
@@ -83,7 +83,7 @@ def _pack_float(value: float, _depth: int) -> Plain:
 
 def _pack_list(value: Any, depth: int) -> list[Plain]:
     if depth >= MAX_DEPTH:
-        raise too_deep(value)
+        raise TooDeep()
     find, inner = _PACKERS.get, depth + 1
     packed: list[Plain] = []
     item: object = None
@@ -98,7 +98,7 @@ def _pack_list(value: Any, depth: int) -> list[Plain]:
 
 def _pack_dict(value: dict[object, object], depth: int) -> Plain:
     if depth >= MAX_DEPTH:
-        raise too_deep(value)
+        raise TooDeep()
     find, inner = _PACKERS.get, depth + 1
     packed: dict[str, Plain] = {}
     key = item = None
@@ -146,7 +146,7 @@ def _pack_declared(value: object, depth: int) -> Plain:
     if declared is None:
         raise Misfit(_refusal(value))
     if depth >= MAX_DEPTH:
-        raise too_deep(value)
+        raise TooDeep()
     find, inner = _PACKERS.get, depth + 1
     taken: dict[str, object] = declared.shape.take(value)
     fields: dict[str, Plain] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
@@ -22,24 +22,16 @@ _LONGEST_PATH = 400
 
 
 class Misfit(Exception):
-    """A value somewhere inside another does not fit; its path grows while the error travels up.
+    """A value somewhere inside another does not fit; its path grows while the error travels up."""
 
-    `culprit` is the object that was found too deep: met again on the way up, it is a cycle.
-    """
-
-    def __init__(self, reason: str, *, culprit: object = None) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.culprit = culprit
         self.steps: list[str] = []
 
-    def at(self, step: str, value: object) -> Self:
-        """Note that `value`, reached by `step`, is where the error came through."""
-        if self.culprit is not None and value is self.culprit:
-            self.steps.clear()
-            self.reason = f"{described(value)} contains itself"
+    def at(self, step: str, value: object) -> None:  # noqa: ARG002 - TooDeep needs it
+        """Note that the error came through `value`, which is reached by `step`."""
         self.steps.append(step)
-        return self
 
     def path(self, root: str) -> str:
         """Return where the value stands, from `root` on; of a long path the middle is left out."""
@@ -49,6 +41,24 @@ class Misfit(Exception):
         return f"{whole[: _LONGEST_PATH // 2]} ... {whole[-_LONGEST_PATH // 2 :]}"
 
 
+class TooDeep(Misfit):
+    """A container stands inside `MAX_DEPTH` others; one that it came through twice is a cycle."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it is nested more than {MAX_DEPTH} levels deep")
+        self.passed: dict[
+            int, object
+        ] = {}  # by id; the object is kept, so that its id stays its own
+
+    def at(self, step: str, value: object) -> None:
+        """Note the step; at a cycle the path begins anew, so that it ends where that is entered."""
+        if id(value) in self.passed:
+            self.steps.clear()
+            self.reason = f"{described(value)} contains itself"
+        self.passed[id(value)] = value
+        super().at(step, value)
+
+
 class Unknown(Misfit):
     """A stored value names a type that is not registered here, or that no longer fits it."""
 
@@ -56,11 +66,6 @@ class Unknown(Misfit):
         super().__init__(reason)
         self.type_name = type_name
         self.raw = raw
-
-
-def too_deep(value: object) -> Misfit:
-    """Return the error for a container inside `MAX_DEPTH` others."""
-    return Misfit(f"it is nested more than {MAX_DEPTH} levels deep", culprit=value)
 
 
 def key_step(key: object) -> str:

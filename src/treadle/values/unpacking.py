@@ -25,10 +25,10 @@ from treadle.values.plain import (
     TAG,
     Misfit,
     Plain,
+    TooDeep,
     Unknown,
     described,
     key_step,
-    too_deep,
     type_label,
 )
 from treadle.values.shapes import Unfit
@@ -94,7 +94,7 @@ def _reader(plain: dict[str, Any]) -> Callable[[Any, int], Any]:
 
 def _unpack_list(plain: Any, depth: int) -> list[Any]:
     if depth >= MAX_DEPTH:
-        raise too_deep(plain)
+        raise TooDeep()
     if plain.__class__ is not list:
         raise TypeError(f"a list is expected, not {described(plain)}")
     inner = depth + 1
@@ -111,7 +111,7 @@ def _unpack_list(plain: Any, depth: int) -> list[Any]:
 
 def _unpack_dict(plain: dict[str, Any], depth: int) -> dict[str, Any]:
     if depth >= MAX_DEPTH:
-        raise too_deep(plain)
+        raise TooDeep()
     inner = depth + 1
     items: dict[str, Any] = {}
     key = item = None
@@ -126,7 +126,7 @@ def _unpack_dict(plain: dict[str, Any], depth: int) -> dict[str, Any]:
 
 def _unpack_pairs(plain: Any, depth: int) -> dict[Any, Any]:
     if depth >= MAX_DEPTH:
-        raise too_deep(plain)
+        raise TooDeep()
     inner = depth + 1
     items: dict[Any, Any] = {}
     key, item, in_key = None, None, True
@@ -144,7 +144,7 @@ def _unpack_pairs(plain: Any, depth: int) -> dict[Any, Any]:
 
 def _unpack_declared(plain: Any, depth: int) -> object:
     if depth >= MAX_DEPTH:
-        raise too_deep(plain)
+        raise TooDeep()
     kind, declared = _declaration_of(plain)
     fields: dict[str, Any] = {}
     name = item = None

@@ -186,11 +186,8 @@ def _assistant(message: Message, dialect: ChatDialect) -> list[Wire]:
                 calls.append(_call(part, dialect))
             case Reasoning():
                 _add_reasoning(part, dialect, wire, blocks)
-            case Image() | Audio() | File():
-                if kept_for(part.provider, dialect):
-                    blocks.append(wire_part(part, dialect))
-            case ToolResult():
-                continue
+            case Image() | Audio() | File() | ToolResult():
+                continue  # only a user may show something here
             case _:
                 assert_never(part)
     if any(block.keys() != {"type", "text"} for block in blocks):
