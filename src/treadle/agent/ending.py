@@ -10,17 +10,21 @@ from treadle.events import StopReason
 from treadle.values import Plain, json_text, pack
 
 
+NO_OUTPUT: Any = object()
+"""Stands for the output of a run that has no answer; None may be one."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Ending:
     """Why a run stops and with what.
 
-    `output` is None when there is no answer: the result then has the text so far. `error` is what
+    Without an answer `output` is `NO_OUTPUT`: the result then has the text so far. `error` is what
     a failed run raises. `stored` says that the journal already has the end, `raises` that the
     run's task was cancelled from outside and must say so.
     """
 
     stop_reason: StopReason
-    output: Any = None
+    output: Any = NO_OUTPUT
     reason: str = ""
     error: TreadleError | None = None
     stored: bool = False

@@ -7,7 +7,7 @@ import time
 
 from msgspec.structs import replace
 
-from treadle.agent.ending import Ending
+from treadle.agent.ending import NO_OUTPUT, Ending
 from treadle.agent.result import AnyResult, RunResult
 from treadle.agent.work import Work
 from treadle.errors import RunFailed, TreadleError
@@ -48,7 +48,7 @@ async def _store_end(work: Work, ending: Ending) -> None:
             result = error_result(call, "The call was cancelled; whether it took effect is unknown.")
             await work.answer(ToolOutcome(call=call, result=result, stage="cancelled"))
         work.close_answers()
-    if ending.output is None:
+    if ending.output is NO_OUTPUT:
         await _keep_partial(work)
     if work.recorder is None or not work.recorded:
         return
@@ -56,7 +56,7 @@ async def _store_end(work: Work, ending: Ending) -> None:
     if ending.stop_reason == "paused":
         await work.recorder.suspended(ending.reason, work.budget.turns)
     else:
-        output = ending.output if ending.output is not None else _text_so_far(work)
+        output = _text_so_far(work) if ending.output is NO_OUTPUT else ending.output
         await work.recorder.ended(work.ended(ending.stop_reason, output, ending.error))
 
 
@@ -69,7 +69,7 @@ async def _keep_partial(work: Work) -> None:
 
 def _result(work: Work, ending: Ending) -> AnyResult:
     return RunResult(
-        output=ending.output if ending.output is not None else _text_so_far(work),
+        output=_text_so_far(work) if ending.output is NO_OUTPUT else ending.output,
         messages=work.thread,
         stop_reason=ending.stop_reason,
         run_id=work.start.run_id,
