@@ -112,8 +112,8 @@ LISTED: list[Any] = [
     [Decimal(text) for text in ("-0", "NaN", "sNaN", "-Infinity", "1E+500", "0E-19", "NaN123")],
     [datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=fold) for fold in (0, 1)],
     [
-        datetime(1, 1, 1),
-        datetime(9999, 12, 31, 23, 59, 59, 999999),
+        datetime.fromisoformat("0001-01-01"),
+        datetime.fromisoformat("9999-12-31T23:59:59.999999"),
         date.min,
         time(1, 2, 3, 4, fold=1),
         time(1, tzinfo=UTC),

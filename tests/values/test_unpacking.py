@@ -21,7 +21,9 @@ from tests.values.kinds import Color, same
 from treadle.errors import CorruptJournal, StoreError, UnknownType
 from treadle.values import pack, register, unpack
 
-TAGS = ["type", "dict", "tuple", "set", "frozenset", "str", "int", "float", "bytes", "datetime", "date", "time", "timedelta", "decimal", "uuid", "path", "unset"]
+CONTAINERS = ["type", "dict", "tuple", "set", "frozenset", "path"]
+SCALARS = ["str", "int", "float", "bytes", "unset", "decimal", "uuid"]
+TIMES = ["datetime", "date", "time", "timedelta"]
 ODD = st.recursive(
     st.none()
     | st.booleans()
@@ -33,7 +35,7 @@ ODD = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from(["$", "v", "of", "zone", "fold", "name"]), inner)
         | st.fixed_dictionaries(
-            {"$": st.sampled_from(TAGS), "v": inner},
+            {"$": st.sampled_from(CONTAINERS + SCALARS + TIMES), "v": inner},
             optional={
                 "of": st.sampled_from(["tests.values.kinds:Item", "PosixPath"]) | inner,
                 "zone": inner,
@@ -163,7 +165,8 @@ def struct_of(**fields: Any) -> Any:
 
 def tuple_of(**fields: Any) -> Any:
     defaults = [default for _, default in fields.values() if default is not ...]
-    return collections.namedtuple("Version", fields, defaults=defaults)
+    factory: Any = collections.namedtuple
+    return factory("Version", fields, defaults=defaults)
 
 
 def model_of(**fields: Any) -> Any:

@@ -12,9 +12,11 @@ from treadle.control import Finish, Interrupt
 from treadle.errors import OutputInvalid, ToolAborted
 from treadle.messages import ToolCall, ToolResult
 from treadle.ports.model import ModelReply
+from treadle.tools.execute import Batch
 from treadle.tools.outcome import ToolOutcome, error_result
 
 MOST_REPAIRS = 2
+NOT_RUN = "The call did not run to its end, because another call failed the run."
 
 
 class Actor:
@@ -24,23 +26,23 @@ class Actor:
         self._work = work
         self.repairs = 0
 
-    async def act(self, reply: ModelReply) -> tuple[Ending | None, bool]:
+    async def act(self, reply: ModelReply, calls: tuple[ToolCall, ...]) -> tuple[Ending | None, bool]:
         """Run the reply's calls; return how the run ends by that, and whether the call limit was hit.
 
         Ordinary calls run before an output that came with them is accepted: while one of them
         failed the run is not over.
         """
         work = self._work
-        calls = reply.message.tool_calls
-        by_tool = work.answers_by_tool()
-        outputs = [call for call in calls if by_tool and call.name == OUTPUT_TOOL]
-        ordinary = [call for call in calls if not (by_tool and call.name == OUTPUT_TOOL)]
+        outputs, ordinary = self._split(calls)
         left = work.budget.tool_calls_left()
-        refused = [] if left is None else ordinary[left:]
+        refused = () if left is None else ordinary[left:]
         value, rejected = self._value_of(outputs)
         final = bool(outputs) and not ordinary and not rejected
         work.asker.finished(work.budget.turns, reply, final=final)
-        outcomes = await self._run(reply, ordinary[: len(ordinary) - len(refused)])
+        batch = work.runner.batch(ordinary[: len(ordinary) - len(refused)])
+        await work.say(reply, batch.begun)
+        work.answers = Answers(calls)
+        outcomes = await self._run(batch)
         for call in refused:
             text = f"Not run: the limit of {work.setup.limits.max_tool_calls} tool calls is used up."
             await work.answer(work.runner.refuse(call, text, "limit"))
@@ -52,25 +54,28 @@ class Actor:
         accepted = bool(outputs) and not rejected and not failed
         return _ending(outcomes, Finish(value) if accepted else None), bool(refused)
 
-    async def _run(self, reply: ModelReply, calls: list[ToolCall]) -> list[ToolOutcome]:
+    def _split(self, calls: tuple[ToolCall, ...]) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
+        """Return the calls that carry the output, and the ordinary ones."""
+        if not self._work.answers_by_tool():
+            return (), calls
+        outputs = tuple(call for call in calls if call.name == OUTPUT_TOOL)
+        return outputs, tuple(call for call in calls if call.name != OUTPUT_TOOL)
+
+    async def _run(self, batch: Batch) -> list[ToolOutcome]:
         """Run these calls. Every outcome is taken in, also when the run is cancelled meanwhile."""
         work = self._work
-        batch = work.runner.batch(calls)
-        await work.say(reply, batch.begun)
-        work.answers = Answers(reply.message.tool_calls)
         try:
             outcomes = await batch.run()
         finally:
             for outcome in batch.outcomes:
                 if outcome is not None:
                     work.count(outcome)
-        for outcome in outcomes:
-            if outcome.call.id not in work.answers.results:  # another call failed the run before it ran
-                await work.answer(outcome)
+        for call in batch.unfinished:  # another call failed the run before these ran
+            await work.answer(work.runner.refuse(call, NOT_RUN, "cancelled"))
         work.check_stop()
         return outcomes
 
-    def _value_of(self, outputs: list[ToolCall]) -> tuple[Any, str]:
+    def _value_of(self, outputs: tuple[ToolCall, ...]) -> tuple[Any, str]:
         """Return the value that the first output call carries, or what is wrong with it."""
         output = self._work.setup.output
         if output is None or not outputs:
@@ -81,7 +86,7 @@ class Actor:
             self.repairs += 1
             return None, str(error)
 
-    async def _answer_outputs(self, outputs: list[ToolCall], rejected: str, *, failed: bool) -> None:
+    async def _answer_outputs(self, outputs: tuple[ToolCall, ...], rejected: str, *, failed: bool) -> None:
         """Give each output call its result: every call gets one."""
         for place, call in enumerate(outputs):
             text = ""

@@ -16,19 +16,12 @@ from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.values import clean
 
 
-def tidy(message: Message) -> Message:
-    """Return a model's message without blank texts beside other parts, and with clean text."""
-    kept = tuple(_cleaned(part) for part in message.parts if not _is_blank(part))
-    return message if kept == message.parts else replace(message, parts=kept)
-
-
-def _is_blank(part: Part) -> bool:
-    return isinstance(part, Text) and not part.text.strip()
-
-
-def _cleaned(part: Part) -> Part:
+def tidy(part: Part) -> Part | None:
+    """Return a part of a model's message with clean text, or None for a blank text."""
     if isinstance(part, Text):
         text = clean(part.text)
+        if not text.strip():
+            return None
         return part if text is part.text else replace(part, text=text)
     if isinstance(part, ToolCall) and (clean(part.raw) is not part.raw or LONE_SURROGATE.search(part.raw)):
         try:
@@ -51,25 +44,36 @@ class CallIds:
         self._messages = messages
         self._used: set[str] | None = None
 
-    def number(self, message: Message) -> Message:
-        """Return the message with each call's ID new to the conversation; the provider's is kept beside it."""
-        if not message.tool_calls:
-            return message
-        if self._used is None:  # most conversations never call a tool: read them only when needed
-            self._used = {call.id for said in self._messages for call in said.tool_calls}
-        parts = tuple(self._numbered(part, self._used) for part in message.parts)
-        return message if parts == message.parts else replace(message, parts=parts)
+    def take_in(self, message: Message) -> tuple[Message, tuple[ToolCall, ...]]:
+        """Return a model's message as the history keeps it, and its calls.
 
-    def _numbered(self, part: Part, used: set[str]) -> Part:
-        if not isinstance(part, ToolCall):
-            return part
-        fresh = part.id or f"call_{new_span_id()}"
+        Blank texts are left out. Each call's ID is new to the conversation; where the provider's
+        was not, it is kept beside it.
+        """
+        parts: list[Part] = []
+        calls: list[ToolCall] = []
+        same = True
+        for part in message.parts:
+            kept = tidy(part)
+            if isinstance(kept, ToolCall):
+                kept = self._numbered(kept)
+                calls.append(kept)
+            if kept is not None:
+                parts.append(kept)
+            same = same and kept is part
+        return (message if same else replace(message, parts=tuple(parts))), tuple(calls)
+
+    def _numbered(self, call: ToolCall) -> ToolCall:
+        used = self._used
+        if used is None:  # most conversations never call a tool: read them only when needed
+            used = self._used = {call.id for said in self._messages for call in said.tool_calls}
+        fresh = call.id or f"call_{new_span_id()}"
         if fresh in used:
-            fresh = next(new for n in count(2) if (new := f"{part.id[:50]}_{n}") not in used)
+            fresh = next(new for n in count(2) if (new := f"{call.id[:50]}_{n}") not in used)
         used.add(fresh)
-        if fresh == part.id:
-            return part
-        return replace(part, id=fresh, provider_id=part.provider_id or part.id or None)
+        if fresh == call.id:
+            return call
+        return replace(call, id=fresh, provider_id=call.provider_id or call.id or None)
 
 
 class Answers:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from treadle.agent.act import MOST_REPAIRS, Actor
 from treadle.agent.ask import BudgetSpent
-from treadle.agent.calls import Answers, tidy
+from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
 from treadle.agent.result import AnyResult
@@ -62,12 +62,12 @@ class Loop:
 
     async def _turn(self) -> Ending | None:
         """Take one turn; None means that the run goes on."""
-        reply = await self._ask(self._request())
+        reply, calls = await self._ask(self._request())
         if reply.finish_reason == "length":
-            return await self._cut_off(reply)
+            return await self._cut_off(reply, calls)
         self._cuts = 0
-        if reply.message.tool_calls:
-            ending, limited = await self._actor.act(reply)
+        if calls:
+            ending, limited = await self._actor.act(reply, calls)
             if ending is None and limited:
                 return await self._at_limit("max_tool_calls")
             return ending if ending is None else await self._before_final(ending)
@@ -77,13 +77,14 @@ class Loop:
             return None  # a blank reply is no answer and is not kept: ask again
         return await self._answer(reply, "answer")
 
-    async def _ask(self, request: ModelRequest) -> ModelReply:
+    async def _ask(self, request: ModelRequest) -> tuple[ModelReply, tuple[ToolCall, ...]]:
+        """Return the model's reply, its message as the history keeps it, and its calls."""
         work = self._work
         work.budget.turns += 1
         reply = await work.asker.ask(request, work.budget.turns, work.seconds_left())
         work.check_stop()
-        message = work.ids.number(tidy(reply.message))
-        return reply if message is reply.message else replace(reply, message=message)
+        message, calls = work.ids.take_in(reply.message)
+        return (reply if message is reply.message else replace(reply, message=message)), calls
 
     def _request(self) -> ModelRequest:
         work = self._work
@@ -142,12 +143,11 @@ class Loop:
         way = f"Call {OUTPUT_TOOL!r} with it." if work.answers_by_tool() else "Reply with the JSON only."
         await work.add(Message.user(f"That is not the output asked for. {problem} {way}"))
 
-    async def _cut_off(self, reply: ModelReply) -> None:
+    async def _cut_off(self, reply: ModelReply, calls: tuple[ToolCall, ...]) -> None:
         """A reply that hit the output limit is no answer, and its calls do not run."""
         work = self._work
         self._cuts += 1
         work.asker.finished(work.budget.turns, reply, final=False)
-        calls = reply.message.tool_calls
         if not calls or self._cuts > MOST_CUTS:
             work.asker.partial = [reply.message.text]
             raise IncompleteReply(
@@ -189,12 +189,13 @@ class Loop:
             work.setup.settings, tool_choice=OUTPUT_TOOL if by_tool else None, parallel_tool_calls=None
         )
         tools = work.specs[-1:] if by_tool else ()
-        reply = await self._ask(replace(self._request(), messages=messages, tools=tools, settings=settings))
+        request = replace(self._request(), messages=messages, tools=tools, settings=settings)
+        reply, calls = await self._ask(request)
         if reply.finish_reason == "length":
             self._cuts = MOST_CUTS
-            await self._cut_off(reply)
-        if by_tool and reply.message.tool_calls:
-            ending, _ = await self._actor.act(reply)
+            await self._cut_off(reply, calls)
+        if by_tool and calls:
+            ending, _ = await self._actor.act(reply, calls)
             if ending is None:
                 raise OutputInvalid("The model gave no valid output when it had to answer.")
             ending.stop_reason = "limit"

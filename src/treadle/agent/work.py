@@ -27,7 +27,7 @@ from treadle.prompts.render import render_instructions
 from treadle.state.scoped import State, StateWrite
 from treadle.tools.execute import ToolRunner
 from treadle.tools.outcome import ToolOutcome
-from treadle.usage import Usage
+from treadle.usage import NOTHING, Usage
 
 
 class Work:
@@ -108,8 +108,8 @@ class Work:
         """Take in the outcome of a call that ran; the journal has it already."""
         if self.answers is not None:
             self.answers.results[outcome.call.id] = outcome.result
-        self.tool_results.extend((*outcome.links, outcome.result))
-        self.budget.spend(outcome.usage + ONE_CALL)
+        self.tool_results += (*outcome.links, outcome.result)
+        self.budget.spend(ONE_CALL if outcome.usage is NOTHING else outcome.usage + ONE_CALL)
 
     async def answer(self, outcome: ToolOutcome) -> None:
         """Take in the outcome of a call that did not run, and write it."""

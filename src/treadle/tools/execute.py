@@ -253,13 +253,13 @@ class Batch:
         return [call for call, outcome in zip(self._calls, self.outcomes, strict=True) if outcome is None]
 
     async def run(self) -> list[ToolOutcome]:
-        """Run all calls. A fatal outcome cancels the others; it is in the list like any other."""
+        """Run the calls and return their outcomes. A fatal one ends the batch: see `unfinished`."""
         ready = self.first
         while len(ready) == 1:  # alone: no task needed
             ready = await self._run_index(ready[0])
         if ready:
             await self._run_together(ready)
-        return [self._settled(index) for index in range(len(self._calls))]
+        return [outcome for outcome in self.outcomes if outcome is not None]
 
     async def _run_together(self, ready: list[int]) -> None:
         try:
@@ -303,14 +303,6 @@ class Batch:
     def _is_fatal(self, index: int) -> bool:
         outcome = self.outcomes[index]
         return outcome is not None and outcome.fatal is not None
-
-    def _settled(self, index: int) -> ToolOutcome:
-        outcome = self.outcomes[index]
-        if outcome is not None:
-            return outcome
-        call = self._calls[index]
-        text = "The call did not run to its end, because another call failed the run."
-        return ToolOutcome(call=call, result=error_result(call, text), stage="cancelled")
 
 
 async def _invoke(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> object:

@@ -109,13 +109,15 @@ def _to_float(value: Any) -> Any:
     return UNRECOGNISED
 
 
+_NULL = {"type": "null"}
+
 _SCALARS: dict[Any, PlainType] = {
     str: PlainType({"type": "string"}, _exactly(str)),
     int: PlainType({"type": "integer"}, _exactly(int)),
     float: PlainType({"type": "number"}, _to_float),
     bool: PlainType({"type": "boolean"}, _exactly(bool)),
-    None: PlainType({"type": "null"}, _exactly(NoneType)),
-    NoneType: PlainType({"type": "null"}, _exactly(NoneType)),
+    None: PlainType(_NULL, _exactly(NoneType)),
+    NoneType: PlainType(_NULL, _exactly(NoneType)),
     Any: PlainType({}, lambda value: value),
 }
 
@@ -190,7 +192,8 @@ def _union(members: tuple[Any, ...]) -> PlainType | None:
                 return converted
         return UNRECOGNISED
 
-    return PlainType({"anyOf": [plain.schema for plain in scalars]}, convert)
+    schemas = sorted((plain.schema for plain in scalars), key=lambda schema: schema == _NULL)
+    return PlainType({"anyOf": schemas}, convert)
 
 
 def _is_container(plain: PlainType) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from treadle.providers._json import decode, encode, is_array, is_object
+from treadle.providers._json import cleaned, decode, encode, is_array, is_object
 
 
 class WireFunction(Struct, gc=False):
@@ -101,6 +101,41 @@ class WireReply(Struct, gc=False):
     x_groq: WireGroq | None = None
 
 
+class _TextDelta(Struct, gc=False):
+    content: str
+    reasoning_content: None = None
+    reasoning: None = None
+    reasoning_details: None = None
+    refusal: Literal[""] | None = None
+    tool_calls: None = None
+    function_call: None = None
+    annotations: None = None
+    extra_content: None = None
+    audio: None = None
+    images: None = None
+    executed_tools: None = None
+
+
+class _TextChoice(Struct, gc=False):
+    delta: _TextDelta
+    finish_reason: None = None
+    index: Literal[0] = 0
+    usage: None = None
+    error: None = None
+
+
+class TextChunk(Struct, gc=False):
+    """A chunk that says nothing but text, as most do."""
+
+    choices: list[_TextChoice]
+    usage: None = None
+    error: None = None
+    x_groq: None = None
+
+
+decode_text = msgspec.json.Decoder(TextChunk).decode
+"""Decode a chunk of text; anything else it may say is a `ValidationError`."""
+
 decode_exactly = msgspec.json.Decoder(WireReply).decode
 """Decode a reply or chunk that is as documented; the text in it is clean but for NUL."""
 
@@ -131,6 +166,11 @@ def decode_loosely(body: bytes) -> WireReply:
         return _reply_in(json.loads(body.decode("utf-8", "replace")))
     except RecursionError as error:
         raise ValueError("the JSON is nested too deeply") from error
+
+
+def clean_message(message: WireMessage) -> WireMessage:
+    """Return a message with clean text in every place."""
+    return _loosened(WireMessage, cleaned(msgspec.to_builtins(message)))
 
 
 INEXACT = (msgspec.DecodeError, RecursionError, InvalidOperation)

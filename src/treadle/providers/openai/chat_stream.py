@@ -21,6 +21,7 @@ from treadle.providers.openai.chat_objects import (
     clean_message,
     decode_exactly,
     decode_loosely,
+    decode_text,
 )
 from treadle.providers.openai.chat_reply import (
     assembled,
@@ -32,6 +33,8 @@ from treadle.providers.openai.chat_reply import (
 from treadle.values import clean
 
 _DONE = b"[DONE]"
+_LISTS = ("annotations", "images", "executed_tools")
+_RARE = (*_LISTS, "refusal", "reasoning_details", "function_call", "extra_content", "audio")
 
 
 class ChatFold:
@@ -52,6 +55,7 @@ class ChatFold:
         "_loose",
         "_message",
         "_model",
+        "_plain",
         "_text",
         "_thought",
         "_thought_place",
@@ -75,6 +79,7 @@ class ChatFold:
         self._model: str | None = None
         self._half = ""
         self._loose = False
+        self._plain = False
         self.began = False
         self.done = False
 
@@ -96,39 +101,209 @@ class ChatFold:
             BadReply: one is no chunk at all.
         """
         deltas: list[ModelDelta] = []
-        text_parts = self._text
+        said = self._text
         for payload in payloads:
-            try:
-                chunk = decode_exactly(payload)
-            except INEXACT:
-                chunk = self._inexact(payload)
-                if chunk is None:
-                    continue
-            if self._loose or NUL in payload:
-                self._loose = True
-            choices = chunk.choices
-            if chunk.error is not None or chunk.usage is not None or not choices or not self.began:
-                self._note(chunk)
-                if not choices:
-                    continue
-            for choice in choices:
-                if choice.index:  # there is only one answer
-                    continue
-                if choice.finish_reason:
-                    self._finish = choice.finish_reason
-                delta = choice.delta or choice.message
-                if delta is None:
-                    continue
-                text = delta.content
-                if type(text) is str:
-                    if self._loose:
-                        text = self._joined(text)
-                    if text:
-                        text_parts.append(text)
-                        deltas.append(TextPiece(text))
-                elif text:
-                    self._add_blocks(text, deltas)
-                if delta.tool_calls:
-                    self._calls.add(delta.tool_calls)
-                self._add_rest(delta, deltas)
+            if self._plain:  # the last chunk was nothing but text: this one may be, too
+                try:
+                    choices = decode_text(payload).choices
+                except INEXACT:
+                    self._plain = False
+                else:
+                    if NUL not in payload:
+                        for choice in choices:
+                            text = choice.delta.content
+                            if text:
+                                said.append(text)
+                                deltas.append(TextPiece(text))
+                        continue
+            self._fold(payload, deltas)
         return deltas
+
+    def feed_last(self, payloads: Iterable[bytes]) -> list[ModelDelta]:
+        """Like `feed` for an event whose end never came: it may be half of one."""
+        with suppress(BadReply):
+            return self.feed(payloads)
+        return []
+
+    def finish(self) -> ModelReply:
+        """Return the reply, once the stream has ended.
+
+        Raises:
+            IncompleteReply: it ended too early, or was empty; trying again may help.
+            Overloaded: the server broke the reply off.
+        """
+        message = self._whole_message()
+        empty = message == WireMessage()
+        if not self.is_whole or (empty and self._finish is None):
+            raise self.incomplete("The reply is empty" if empty else "The reply ended too early")
+        return assembled(
+            read_message(message, self._host),
+            finish=self._finish,
+            usage=usage_of(self._usage),
+            asked=self._asked,
+            response_id=self._id,
+            model=self._model,
+        )
+
+    def incomplete(self, what: str) -> IncompleteReply:
+        """Return the error for a reply that is not whole."""
+        partial = self.partial
+        rest = f"; it got to {partial[-60:]!r}" if partial else ""
+        return IncompleteReply(
+            f"{what}: the stream of {self._asked.provider}, model {self._asked.model!r}, stopped "
+            f"without a finish reason{rest}.",
+            provider=self._asked.provider,
+            model=self._asked.model,
+            retryable=True,
+            partial=partial,
+        )
+
+    def _fold(self, payload: bytes, deltas: list[ModelDelta]) -> None:
+        """Take a chunk that may say anything."""
+        chunk = self._chunk(payload)
+        if chunk is None:
+            return
+        if not self.began or chunk.usage is not None or chunk.error is not None or chunk.x_groq:
+            self._note(chunk)
+        for choice in chunk.choices or ():
+            if choice.finish_reason:
+                self._finish = choice.finish_reason
+            delta = choice.delta or choice.message
+            if delta is not None and not choice.index:  # only the first of several answers
+                self._take(delta, deltas)
+            if choice.usage is not None or choice.error is not None:
+                self._note(WireReply(usage=choice.usage, error=choice.error))
+
+    def _chunk(self, payload: bytes) -> WireReply | None:
+        """Return the chunk, None for the end mark and for nothing."""
+        try:
+            chunk = decode_exactly(payload)
+        except INEXACT:
+            stripped = payload.strip()
+            self.done = self.done or stripped == _DONE
+            if not stripped or stripped == _DONE:
+                return None
+            return self._inexact(payload)
+        return self._inexact(payload) if NUL in payload else chunk
+
+    def _inexact(self, payload: bytes) -> WireReply:
+        self._loose = True
+        try:
+            return decode_loosely(payload)
+        except ValueError as error:
+            problem = bad_reply(payload, self._asked, f"an event: {error}")
+            problem.partial = self.partial
+            raise problem from error
+
+    def _note(self, chunk: WireReply) -> None:
+        """Take what a chunk says beside its deltas; the last usage counts, for it is a total."""
+        if chunk.error:
+            complaint = complaint_in({"error": chunk.error})
+            raise typed_error(complaint, self._asked, partial=self.partial)
+        usage = chunk.usage or (chunk.x_groq and chunk.x_groq.usage)
+        if usage and (usage.prompt_tokens is not None or usage.completion_tokens is not None):
+            self._usage = usage
+        self._id = self._id or chunk.id
+        self._model = self._model or chunk.model
+        self.began = self.began or bool(chunk.choices)
+
+    def _take(self, delta: WireMessage, deltas: list[ModelDelta]) -> None:
+        text = delta.content
+        if isinstance(text, list):
+            self._take_blocks(text, deltas)
+        elif text:
+            self._plain = not self._loose
+            self._say(text, deltas)
+        if delta.tool_calls is not None:
+            self._calls.add(delta.tool_calls)
+        thought = delta.reasoning_content or delta.reasoning
+        if thought:
+            self._think(thought, "reasoning" if delta.reasoning else "reasoning_content", deltas)
+        if any(getattr(delta, name) for name in _RARE):
+            self._take_rest(delta, deltas)
+
+    def _say(self, text: str, deltas: list[ModelDelta]) -> None:
+        if self._loose:  # then it may hold half of a surrogate pair, and the next piece the other
+            text = self._half + text
+            self._half = text[-1:] if "\ud800" <= text[-1] <= "\udbff" else ""
+            text = clean(text[:-1] if self._half else text)
+            if not text:
+                return
+        self._text.append(text)
+        deltas.append(TextPiece(text))
+
+    def _think(self, text: str, place: str, deltas: list[ModelDelta]) -> None:
+        text = clean(text) if self._loose else text
+        self._thought_place = place
+        self._thought.append(text)
+        deltas.append(ReasoningPiece(text))
+
+    def _take_blocks(self, blocks: list[Any], deltas: list[ModelDelta]) -> None:
+        """Take pieces of a content array: text, and Mistral's thinking."""
+        for block in blocks:
+            if not is_object(block):
+                continue
+            text = block.get("text")
+            if block.get("type") == "thinking":
+                self._think(block_text(block.get("thinking")), "block", deltas)
+            elif isinstance(text, str) and text:
+                self._say(text, deltas)
+
+    def _take_rest(self, delta: WireMessage, deltas: list[ModelDelta]) -> None:
+        """Take what is rare."""
+        whole = self._message
+        if delta.refusal:
+            whole.refusal = (whole.refusal or "") + delta.refusal
+            deltas.append(TextPiece(clean(delta.refusal)))
+        if delta.function_call:
+            self._calls.add([WireCall(index=-1, function=delta.function_call)])
+        if delta.reasoning_details:
+            self._take_details(delta, deltas)
+        for name in _LISTS:
+            items = getattr(delta, name)
+            if items:
+                setattr(whole, name, [*(getattr(whole, name) or ()), *items])
+        if delta.extra_content:
+            whole.extra_content = {**(whole.extra_content or {}), **delta.extra_content}
+        if delta.audio:
+            whole.audio = _continued(whole.audio or {}, delta.audio, ("data", "transcript"))
+
+    def _take_details(self, delta: WireMessage, deltas: list[ModelDelta]) -> None:
+        """Merge pieces of reasoning details; their words are news unless a field repeats them."""
+        details = delta.reasoning_details or []
+        for detail in details:
+            key = (detail.get("type"), detail.get("index"))
+            known = self._details.get(key, {})
+            self._details[key] = _continued(known, detail, ("text", "summary"))
+        words = details_text(details)
+        if words and not (delta.reasoning or delta.reasoning_content):
+            self._think(words, self._thought_place, deltas)
+
+    def _whole_message(self) -> WireMessage:
+        """Return what all chunks together say, as one message."""
+        message = self._message
+        text = self.partial + (clean(self._half) if self._half else "")
+        thought = "".join(self._thought)
+        message.content = text or None
+        if self._thought_place == "block":
+            block = {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
+            message.content = [block, {"type": "text", "text": text}]
+        elif self._thought_place:
+            setattr(message, self._thought_place, thought)
+        message.reasoning_details = list(self._details.values()) or None
+        message.tool_calls = self._calls.calls() or None
+        return clean_message(message) if self._loose else message
+
+
+def _continued(
+    known: dict[str, Any], piece: dict[str, Any], joined: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return an object with a further piece of it: some fields grow, the others are replaced."""
+    merged = dict(known)
+    for name, value in piece.items():
+        before = merged.get(name)
+        if name in joined and isinstance(before, str) and isinstance(value, str):
+            merged[name] = before + value
+        elif value or name not in merged:
+            merged[name] = value
+    return merged
