@@ -80,7 +80,7 @@ arch: .venv/.setup ## the floors of the house, and sizes
 	$(BIN)/python tools/check_size.py
 
 types: .venv/.setup ## pyright, strict
-	$(BIN)/pyright
+	$(BIN)/pyright --project pyproject.toml
 
 unit: .venv/.setup ## quick tests: no network, no other process
 	$(PYTEST) -n auto --maxprocesses 4 -m "not e2e and not recordings" \

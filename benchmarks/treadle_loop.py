@@ -25,7 +25,7 @@ from benchmarks.work import (
     weather,
 )
 from benchmarks.worker import work_for
-from treadle import Agent, Limits, Tool, open_store, tool
+from treadle import Agent, Limits, MemoryStore, Tool, tool
 from treadle.events import TextDelta
 from treadle.providers import OpenAI
 
@@ -64,7 +64,7 @@ class TreadleLoop:
     def __init__(self, provider: str) -> None:
         self._provider = provider
         self._agents: dict[str, Agent] = {}
-        self._store = open_store("memory:")
+        self._store = MemoryStore()
         self._chats = count()
 
     def _agent(self, script: str, tools: Sequence[Tool] = ()) -> Agent:

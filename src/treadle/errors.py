@@ -9,12 +9,12 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── DuplicateTool            two tools of one name
 │   ├── InvalidTool              a function or schema that cannot become a tool
 │   ├── InvalidId                a conversation or run ID with forbidden characters
-│   └── InvalidInput             a run was started with nothing to say, or with arguments that contradict
+│   └── InvalidInput             nothing to say, or arguments of a run that contradict
 ├── ModelError                   a model request failed
 │   ├── RateLimited              retryable, has .retry_after
 │   ├── Overloaded               retryable: the server is busy, down or unreachable
 │   ├── ModelTimeout             retryable: no answer in time
-│   ├── IncompleteReply          the reply was cut off; .retryable says whether trying again may help
+│   ├── IncompleteReply          the reply was cut off; .retryable says whether again may help
 │   ├── BadReply                 the server answered with something that is not its protocol
 │   ├── AuthenticationFailed     the key was refused
 │   ├── ContextOverflow          the request is larger than the model's window
@@ -206,7 +206,7 @@ class ConversationFinalized(StoreError):
 
 
 class LeaseLost(StoreError):
-    """This run no longer owns the conversation; nothing was written."""
+    """The run no longer owns the conversation; nothing was written."""
 
 
 class NotStorable(StoreError):

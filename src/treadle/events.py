@@ -15,7 +15,9 @@ from msgspec import Struct
 from treadle.messages import ToolResult
 from treadle.usage import Usage
 
-StopReason = Literal["answer", "limit", "budget", "deadline", "paused", "cancelled", "failed", "loop"]
+StopReason = Literal[
+    "answer", "limit", "budget", "deadline", "paused", "cancelled", "failed", "loop"
+]
 Stage = Literal["lookup", "arguments", "execution", "timeout", "cancelled", "limit"]
 
 

@@ -42,7 +42,11 @@ def check_id(value: str, kind: str) -> str:
     """
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are not all typed
         raise InvalidId(f"A {kind} ID is a str, got {type(value).__name__}.")
-    if value.isascii() and value.replace("_", "").replace("-", "").isalnum() and len(value) <= LONGEST_ID:
+    if (
+        value.isascii()
+        and value.replace("_", "").replace("-", "").isalnum()
+        and len(value) <= LONGEST_ID
+    ):
         return value
     problem = _problem(value)
     if problem:

@@ -93,7 +93,14 @@ class RunEnded(Entry, frozen=True, tag="run.ended"):
 
 
 AnyEntry = (
-    RunBegan | ModelReplied | MessageAdded | CallBegan | CallEnded | StateChanged | RunSuspended | RunEnded
+    RunBegan
+    | ModelReplied
+    | MessageAdded
+    | CallBegan
+    | CallEnded
+    | StateChanged
+    | RunSuspended
+    | RunEnded
 )
 
 RunStatus = Literal["running", "paused", "answered", "stopped", "failed"]
@@ -185,7 +192,9 @@ class View:
             self._open = {}
 
     def _results(self) -> Message:
-        return Message("tool", tuple(self._open[call.id] or interrupted(call) for call in self._calls))
+        return Message(
+            "tool", tuple(self._open[call.id] or interrupted(call) for call in self._calls)
+        )
 
     def _write(self, writes: Iterable[StateWrite]) -> None:
         for write in writes:
@@ -203,7 +212,11 @@ class View:
         record.stop_reason = entry.stop_reason
         record.error = entry.error
         record.usage = entry.usage
-        outcomes: dict[str, RunStatus] = {"answer": "answered", "limit": "answered", "failed": "failed"}
+        outcomes: dict[str, RunStatus] = {
+            "answer": "answered",
+            "limit": "answered",
+            "failed": "failed",
+        }
         record.status = outcomes.get(entry.stop_reason, "stopped")
 
 

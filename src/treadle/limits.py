@@ -36,7 +36,9 @@ class Limits(Struct, frozen=True, kw_only=True):
         for name in ("max_turns", "max_tokens", "max_cost"):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                raise ConfigError(f"Limits({name}={value}): a limit is more than 0; leave it out for none.")
+                raise ConfigError(
+                    f"Limits({name}={value}): a limit is more than 0; leave it out for none."
+                )
         if self.max_tool_calls is not None and self.max_tool_calls < 0:
             raise ConfigError(f"Limits(max_tool_calls={self.max_tool_calls}) is negative.")
         if self.deadline is not None and self.deadline <= timedelta(0):
@@ -51,7 +53,15 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Budget:
     """What a run has used and may still use; a child's use counts in every ancestor too."""
 
-    __slots__ = ("limits", "parent", "reserved_cost", "reserved_tokens", "tool_calls", "turns", "usage")
+    __slots__ = (
+        "limits",
+        "parent",
+        "reserved_cost",
+        "reserved_tokens",
+        "tool_calls",
+        "turns",
+        "usage",
+    )
 
     def __init__(self, limits: Limits, parent: Budget | None = None) -> None:
         self.limits = limits
@@ -65,7 +75,9 @@ class Budget:
     @property
     def counts_spending(self) -> bool:
         """Whether tokens or money are limited here or above."""
-        return self.limits.counts_spending or (self.parent is not None and self.parent.counts_spending)
+        return self.limits.counts_spending or (
+            self.parent is not None and self.parent.counts_spending
+        )
 
     def turns_left(self) -> int:
         """Return how many more model calls may be made."""
@@ -97,16 +109,18 @@ class Budget:
         return own if above is None else above if own is None else min(own, above)
 
     def reserve(self, tokens: int, cost: Decimal) -> bool:
-        """Set aside what a call may use at most; False, and nothing set aside, when it is too much."""
+        """Set aside what a call may use at most, or return False and set nothing aside."""
         tokens_left, cost_left = self.tokens_left(), self.cost_left()
-        if (tokens_left is not None and tokens > tokens_left) or (cost_left is not None and cost > cost_left):
+        if (tokens_left is not None and tokens > tokens_left) or (
+            cost_left is not None and cost > cost_left
+        ):
             return False
-        self._move(tokens, cost)
+        self.hold(tokens, cost)
         return True
 
     def release(self, tokens: int, cost: Decimal) -> None:
         """Give back what was set aside."""
-        self._move(-tokens, -cost)
+        self.hold(-tokens, -cost)
 
     def spend(self, usage: Usage) -> None:
         """Count what was used, here and above."""
@@ -115,8 +129,9 @@ class Budget:
         if self.parent is not None:
             self.parent.spend(usage)
 
-    def _move(self, tokens: int, cost: Decimal) -> None:
+    def hold(self, tokens: int, cost: Decimal) -> None:
+        """Change what is set aside, here and above."""
         self.reserved_tokens += tokens
         self.reserved_cost += cost
         if self.parent is not None:
-            self.parent._move(tokens, cost)
+            self.parent.hold(tokens, cost)

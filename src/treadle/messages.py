@@ -72,13 +72,13 @@ class _Media(Struct, frozen=True, omit_defaults=True):
         try:
             content = place.read_bytes()
         except OSError as error:
-            raise InvalidInput(f"{cls.__name__}: cannot read {str(place)!r}: {error.strerror}.") from error
+            raise InvalidInput(
+                f"{cls.__name__}: cannot read {str(place)!r}: {error.strerror}."
+            ) from error
         found = media_type or sniff(content) or mimetypes.guess_type(place.name)[0]
-        return cls.from_bytes(content, found or "application/octet-stream", **cls._named(place, fields))
-
-    @classmethod
-    def _named(cls, place: Path, fields: dict[str, Any]) -> dict[str, Any]:
-        return fields
+        if "name" in cls.__struct_fields__:
+            fields.setdefault("name", place.name)
+        return cls.from_bytes(content, found or "application/octet-stream", **fields)
 
     @property
     def base64(self) -> str:
@@ -118,10 +118,6 @@ class File(_Media, frozen=True, tag="file", omit_defaults=True):
     file_id: str | None = None
     provider: Opaque | None = None
 
-    @classmethod
-    def _named(cls, place: Path, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"name": place.name, **fields}
-
 
 class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True):
     """What a model thought. Only the provider that wrote it ever gets it back, unchanged.
@@ -149,7 +145,9 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True):
     provider: Opaque | None = None
 
     @classmethod
-    def of(cls, name: str, arguments: dict[str, Any] | None = None, *, id: str = "call_1") -> ToolCall:
+    def of(
+        cls, name: str, arguments: dict[str, Any] | None = None, *, id: str = "call_1"
+    ) -> ToolCall:
         """Build a call from a dict of arguments."""
         return cls(id=id, name=name, raw=encode_json(arguments or {}).decode())
 
@@ -157,10 +155,9 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True):
     def arguments(self) -> dict[str, Any]:
         """The arguments decoded; {} when they are blank, null or not a JSON object."""
         try:
-            decoded = decode_json(self.raw)
+            return decode_json(self.raw, type=dict[str, Any])
         except msgspec.DecodeError:
             return {}
-        return decoded if isinstance(decoded, dict) else {}
 
 
 class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
@@ -274,13 +271,14 @@ def as_parts(content: str | UserPart | Iterable[str | UserPart]) -> tuple[UserPa
     Raises:
         InvalidInput: an item is neither text nor a part that a user can send.
     """
-    items: Iterable[object] = (content,) if isinstance(content, str | Text | _Media) else content
+    items = (content,) if isinstance(content, str | Text | Image | Audio | File) else content
     parts: list[UserPart] = []
     for item in items:
         part = Text(clean(item)) if isinstance(item, str) else item
-        if not isinstance(part, Text | Image | Audio | File):
+        if not isinstance(part, UserPart):  # pyright: ignore[reportUnnecessaryIsInstance] untyped callers
             raise InvalidInput(
-                f"Input items are str, Text, Image, Audio or File, got {type(item).__name__}: {str(item)[:60]!r}."
+                "Input items are str, Text, Image, Audio or File, "
+                f"got {type(item).__name__}: {str(item)[:60]!r}."
             )
         if not _is_empty(part):
             parts.append(part)
@@ -293,7 +291,9 @@ def with_value(call_id: str, name: str, value: object, text: str) -> ToolResult:
     Raises:
         NotStorable: the value cannot be packed.
     """
-    return ToolResult(call_id, name, (Text(text),) if text else (), packed=pack(value, f"result of {name!r}"))
+    return ToolResult(
+        call_id, name, (Text(text),) if text else (), packed=pack(value, f"result of {name!r}")
+    )
 
 
 def split_data_url(url: str) -> tuple[str, bytes]:

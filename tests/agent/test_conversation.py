@@ -22,7 +22,16 @@ from treadle import (
     tool,
 )
 from treadle.errors import InvalidInput, RevisionConflict
-from treadle.journal import CallBegan, CallEnded, ModelReplied, RunBegan, RunEnded, StateChanged, View, fold
+from treadle.journal import (
+    CallBegan,
+    CallEnded,
+    ModelReplied,
+    RunBegan,
+    RunEnded,
+    StateChanged,
+    View,
+    fold,
+)
 from treadle.ports.store import Store
 from treadle.testing import FakeClock, FunctionModel, ScriptedModel, calls, raises
 
@@ -66,7 +75,9 @@ async def test_without_a_store_a_named_conversation_lives_in_the_process() -> No
 async def test_the_journal_tells_the_run() -> None:
     """Calls begin in the write of their reply; the answer and the end are one write."""
     store = MemoryStore()
-    model = ScriptedModel([calls(("1", "add", {"a": 1, "b": 2}), ("2", "add", {"a": 3, "b": 4})), "done"])
+    model = ScriptedModel(
+        [calls(("1", "add", {"a": 1, "b": 2}), ("2", "add", {"a": 3, "b": 4})), "done"]
+    )
 
     result = await Agent("a", model, tools=[add], max_parallel_tools=1).run(
         "x", conversation="c", store=store, metadata={"who": "ann"}
@@ -89,8 +100,12 @@ async def test_the_journal_tells_the_run() -> None:
 async def test_the_view_is_valid_at_every_revision() -> None:
     """Each call has exactly one result, in order, at whatever point the journal is cut."""
     store = MemoryStore()
-    model = ScriptedModel([calls(("1", "add", {"a": 1, "b": 2}), ("2", "add", {"a": 3, "b": 4})), "done"])
-    await Agent("a", model, tools=[add], max_parallel_tools=1).run("x", conversation="c", store=store)
+    model = ScriptedModel(
+        [calls(("1", "add", {"a": 1, "b": 2}), ("2", "add", {"a": 3, "b": 4})), "done"]
+    )
+    await Agent("a", model, tools=[add], max_parallel_tools=1).run(
+        "x", conversation="c", store=store
+    )
     batches = [(batch.revision, batch.entries) for batch in await store.read("c")]
 
     for end in range(len(batches) + 1):
@@ -175,7 +190,9 @@ async def test_instructions_and_middleware_may_change_the_state() -> None:
         return "x"
 
     store = MemoryStore()
-    await Agent("a", ScriptedModel(["ok"]), instructions=instructions).run("x", conversation="c", store=store)
+    await Agent("a", ScriptedModel(["ok"]), instructions=instructions).run(
+        "x", conversation="c", store=store
+    )
 
     batches = await store.read("c")
     assert any(isinstance(entry, StateChanged) for batch in batches for entry in batch.entries)

@@ -12,8 +12,8 @@ from treadle import (
     AuthenticationFailed,
     ContentFiltered,
     IncompleteReply,
-    Limits,
     LimitReached,
+    Limits,
     Message,
     ModelSettings,
     NoModel,
@@ -65,7 +65,9 @@ async def test_a_plain_answer() -> None:
 async def test_a_tool_call_and_its_answer() -> None:
     """S2: the tool gets typed arguments, the next request its result, and counters add up."""
     usage = Usage(input_tokens=10, output_tokens=2, requests=1)
-    model = ScriptedModel([calls(("c1", "add", {"a": 1, "b": 2}), usage=usage), reply("3", usage=usage)])
+    model = ScriptedModel(
+        [calls(("c1", "add", {"a": 1, "b": 2}), usage=usage), reply("3", usage=usage)]
+    )
 
     result = await Agent("a", model, tools=[add]).run("1+2?")
 
@@ -117,7 +119,9 @@ async def test_the_limit_as_an_answer() -> None:
 
 async def test_a_forced_answer_that_fails() -> None:
     """S6: the run fails and no error text is kept as an answer."""
-    model = ScriptedModel([calls(("c", "add", {"a": 1, "b": 1})), raises(AuthenticationFailed("no"))])
+    model = ScriptedModel(
+        [calls(("c", "add", {"a": 1, "b": 1})), raises(AuthenticationFailed("no"))]
+    )
 
     with pytest.raises(AuthenticationFailed) as caught:
         await Agent("a", model, tools=[add], limits=Limits(max_turns=1)).run("x")
@@ -153,7 +157,9 @@ async def test_a_system_message_in_the_history_replaces_the_instructions() -> No
     """C4: it becomes this run's system prompt and is not part of the history."""
     model = ScriptedModel(["ok"])
 
-    result = await Agent("a", model, instructions="Mine.").run("x", history=[Message.system("Theirs.")])
+    result = await Agent("a", model, instructions="Mine.").run(
+        "x", history=[Message.system("Theirs.")]
+    )
 
     assert model.requests[0].system == "Theirs."
     assert roles(result.messages) == ["user", "assistant"]
@@ -235,7 +241,9 @@ async def test_a_deadline_stops_a_run() -> None:
         await FakeClock.forever()
         return "never"
 
-    result = await Agent("a", FunctionModel(slow), limits=Limits(deadline=timedelta(milliseconds=20))).run("x")
+    result = await Agent(
+        "a", FunctionModel(slow), limits=Limits(deadline=timedelta(milliseconds=20))
+    ).run("x")
 
     assert result.stop_reason == "deadline"
     assert roles(result.messages) == ["user"]
@@ -411,7 +419,9 @@ async def test_partial_text_is_kept_when_the_stream_fails_for_good() -> None:
 
 async def test_blank_replies() -> None:
     """BS-25: a blank reply is no answer and is not kept; the model is asked again, twice at most."""
-    model = ScriptedModel([reply("", ToolCall.of("add", {"a": 1, "b": 2}, id="c")), reply("   "), "ok"])
+    model = ScriptedModel(
+        [reply("", ToolCall.of("add", {"a": 1, "b": 2}, id="c")), reply("   "), "ok"]
+    )
 
     result = await Agent("a", model, tools=[add]).run("x")
 
@@ -426,7 +436,9 @@ async def test_blank_replies() -> None:
 async def test_a_forced_tool_is_forced_once() -> None:
     """A tool choice holds for the first call of the run."""
     model = ScriptedModel([calls(("c", "add", {"a": 1, "b": 1})), "2"])
-    agent = Agent("a", model, tools=[add], settings=ModelSettings(tool_choice="required", temperature=0))
+    agent = Agent(
+        "a", model, tools=[add], settings=ModelSettings(tool_choice="required", temperature=0)
+    )
 
     await agent.run("x")
 

@@ -31,7 +31,9 @@ async def echo(text: str) -> str:
     return text
 
 
-async def run_with(middleware: list[Middleware], *requests: Any, model: ScriptedModel | None = None) -> Any:
+async def run_with(
+    middleware: list[Middleware], *requests: Any, model: ScriptedModel | None = None
+) -> Any:
     """Run one batch of calls under middleware."""
     model = model or ScriptedModel([calls(*requests), "done"])
     return await Agent("a", model, tools=[echo], middleware=middleware).run("x")
@@ -107,7 +109,9 @@ async def test_after_tool_and_after_model_may_rewrite() -> None:
     """What they return is what is kept and seen."""
 
     class Redact(Middleware):
-        async def after_tool(self, ctx: RunContext, call: ToolCall, result: ToolResult) -> ToolResult:
+        async def after_tool(
+            self, ctx: RunContext, call: ToolCall, result: ToolResult
+        ) -> ToolResult:
             return replace(result, parts=(Text("***"),))
 
         async def after_model(self, ctx: RunContext, reply: ModelReply) -> ModelReply | None:
@@ -129,7 +133,9 @@ async def test_an_error_in_middleware_fails_the_run() -> None:
     """With the cause chained and a valid history."""
 
     class Broken(Middleware):
-        async def before_tool(self, ctx: RunContext, call: ToolCall, arguments: dict[str, Any]) -> None:
+        async def before_tool(
+            self, ctx: RunContext, call: ToolCall, arguments: dict[str, Any]
+        ) -> None:
             raise ValueError("bug")
 
     with pytest.raises(RunFailed, match="ValueError: bug") as caught:

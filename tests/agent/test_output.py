@@ -167,7 +167,9 @@ async def test_a_forced_answer_is_typed_too() -> None:
 
     model = ScriptedModel([calls(("1", "look", {})), calls(("2", "final_result", {"x": 5}))])
 
-    result = await Agent("a", model, tools=[look], output_type=Point, limits=Limits(max_turns=1)).run("x")
+    result = await Agent(
+        "a", model, tools=[look], output_type=Point, limits=Limits(max_turns=1)
+    ).run("x")
 
     assert (result.output, result.stop_reason) == (Point(5), "limit")
     assert [spec.name for spec in model.requests[1].tools] == ["final_result"]

@@ -153,7 +153,9 @@ async def test_stream_raises_what_ended_the_run() -> None:
     """The terminal event comes first, then the error."""
     seen: list[str] = []
     with pytest.raises(AuthenticationFailed):
-        async for event in Agent("a", ScriptedModel([raises(AuthenticationFailed("no"))])).stream("x"):
+        async for event in Agent("a", ScriptedModel([raises(AuthenticationFailed("no"))])).stream(
+            "x"
+        ):
             seen.append(event.type)
 
     assert seen[-1] == "run.finished"
@@ -203,10 +205,16 @@ async def test_cancel_keeps_the_partial_text() -> None:
     result = await run.cancel("user pressed stop")
 
     assert result is not None
-    assert (result.stop_reason, result.reason, result.output) == ("cancelled", "user pressed stop", "Half a ")
+    assert (result.stop_reason, result.reason, result.output) == (
+        "cancelled",
+        "user pressed stop",
+        "Half a ",
+    )
     assert result.messages[-1].incomplete
     assert (await run).stop_reason == "cancelled"
-    assert (await Agent("a", ScriptedModel(["ok"])).run("y", history=result.messages)).output == "ok"
+    assert (
+        await Agent("a", ScriptedModel(["ok"])).run("y", history=result.messages)
+    ).output == "ok"
 
 
 async def test_cancel_before_the_first_step() -> None:
@@ -249,7 +257,9 @@ async def test_cancel_stops_tools_and_answers_their_calls() -> None:
         return ""
 
     before = asyncio.all_tasks()
-    model = ScriptedModel([calls(("1", "quick", {}), ("2", "loops", {}), ("3", "shields", {})), "ok"])
+    model = ScriptedModel(
+        [calls(("1", "quick", {}), ("2", "loops", {}), ("3", "shields", {})), "ok"]
+    )
     agent = Agent("a", model, tools=[quick, loops, shields])
     run = agent.start("x")
     await started.wait()
@@ -305,7 +315,9 @@ async def test_cancelling_during_a_sync_tool_returns_at_once() -> None:
         let_go.wait(5)
         return "late"
 
-    run = Agent("a", ScriptedModel([calls(("1", "blocks", {})), "never"]), tools=[blocks]).start("x")
+    run = Agent("a", ScriptedModel([calls(("1", "blocks", {})), "never"]), tools=[blocks]).start(
+        "x"
+    )
     async for event in run:
         if isinstance(event, ToolStarted):
             break
@@ -398,7 +410,10 @@ def test_run_sync_many_times_and_from_many_threads() -> None:
     """BS-67: one background loop serves them all."""
     agent = Agent("a", FunctionModel(lambda request: "ok"))
     outputs: list[str] = [agent.run_sync("x").output for _ in range(3)]
-    threads = [threading.Thread(target=lambda: outputs.append(agent.run_sync("x").output)) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: outputs.append(agent.run_sync("x").output))
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -38,7 +38,9 @@ from treadle.tools.tool import as_tool
 PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-async def run_calls(tools: list[Any], *requests: tuple[str, str, dict[str, Any]], **options: Any) -> Any:
+async def run_calls(
+    tools: list[Any], *requests: tuple[str, str, dict[str, Any]], **options: Any
+) -> Any:
     """Run an agent whose model makes these calls at once and then says done."""
     model = ScriptedModel([calls(*requests), "done"])
     return await Agent("a", model, tools=tools).run("x", **options)
@@ -120,7 +122,9 @@ async def test_a_serial_call_is_a_barrier() -> None:
         """Run alone."""
         log.extend((f"+{n}", f"-{n}"))
 
-    requests = [(str(n), name, {"n": n}) for n, name in enumerate(["beside", "beside", "alone", "beside"])]
+    requests = [
+        (str(n), name, {"n": n}) for n, name in enumerate(["beside", "beside", "alone", "beside"])
+    ]
     await run_calls([beside, alone], *requests)
 
     assert log == ["+0", "+1", "-0", "-1", "+2", "-2", "+3", "-3"]
@@ -256,7 +260,11 @@ async def test_an_interrupt_stores_the_batch_and_pauses() -> None:
     last = [event async for event in run][-1]
     paused = await run
 
-    assert (paused.stop_reason, paused.reason, last.type) == ("paused", "needs a human", "run.paused")
+    assert (paused.stop_reason, paused.reason, last.type) == (
+        "paused",
+        "needs a human",
+        "run.paused",
+    )
     assert [found.text for found in results_of(paused)] == ["asked", "hi"]
     assert len(model.requests) == 1
 
@@ -347,7 +355,12 @@ async def test_abort_and_fatal_tools_fail_the_run() -> None:
         raise ValueError("bad")
 
     with pytest.raises(ToolAborted, match="disk on fire") as caught:
-        await run_calls([abort, waits, echo], ("1", "waits", {}), ("2", "abort", {}), ("3", "echo", {"text": "a"}))
+        await run_calls(
+            [abort, waits, echo],
+            ("1", "waits", {}),
+            ("2", "abort", {}),
+            ("3", "echo", {"text": "a"}),
+        )
     with pytest.raises(ToolAborted, match="bad"):
         await run_calls([fatal], ("1", "fatal", {}))
 
@@ -374,7 +387,9 @@ async def test_retries_keep_one_idempotency_key() -> None:
         seen.append((ctx.idempotency_key, ctx.attempt))
         raise ToolError("no")
 
-    result = await run_calls([flaky, refuses], ("1", "flaky", {}), ("2", "refuses", {}), max_parallel_tools=1)
+    result = await run_calls(
+        [flaky, refuses], ("1", "flaky", {}), ("2", "refuses", {}), max_parallel_tools=1
+    )
 
     assert [found.text for found in results_of(result)] == ["ok", "no"]
     assert [attempt for _, attempt in seen] == [1, 2, 3, 1]
@@ -477,7 +492,10 @@ async def test_parallel_writes_to_one_key() -> None:
 async def test_the_limit_of_tool_calls() -> None:
     """What is over it does not run, is answered, and the model must answer."""
     result = await run_calls(
-        [echo], ("1", "echo", {"text": "a"}), ("2", "echo", {"text": "b"}), limits=Limits(max_tool_calls=1)
+        [echo],
+        ("1", "echo", {"text": "a"}),
+        ("2", "echo", {"text": "b"}),
+        limits=Limits(max_tool_calls=1),
     )
 
     first, second = results_of(result)
@@ -531,7 +549,9 @@ async def test_other_ways_to_make_a_tool() -> None:
         return n
 
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    dynamic = Tool.from_schema("dynamic", "Dynamic.", schema, lambda arguments: arguments.get("n", 0) + 1)
+    dynamic = Tool.from_schema(
+        "dynamic", "Dynamic.", schema, lambda arguments: arguments.get("n", 0) + 1
+    )
     result = await run_calls(
         [plain, ByHand(), dynamic],
         ("1", "plain", {"n": 1}),

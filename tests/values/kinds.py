@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import astuple
 from pydantic import BaseModel, ConfigDict, HttpUrl, PrivateAttr, field_validator
 
 from treadle.values import register
@@ -119,6 +120,8 @@ def same(left: Any, right: Any) -> bool:
         return all_same(left, right)
     if is_dataclass(kind):
         return all(same(getattr(left, f.name), getattr(right, f.name)) for f in fields(kind))
+    if issubclass(kind, Struct):
+        return all_same(astuple(left), astuple(right))
     return left == right
 
 

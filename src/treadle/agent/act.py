@@ -12,7 +12,7 @@ from treadle.control import Finish, Interrupt
 from treadle.errors import OutputInvalid, ToolAborted
 from treadle.messages import ToolCall, ToolResult
 from treadle.ports.model import ModelReply
-from treadle.tools.execute import Batch
+from treadle.tools.batch import Batch
 from treadle.tools.outcome import ToolOutcome, error_result
 
 MOST_REPAIRS = 2
@@ -26,7 +26,9 @@ class Actor:
         self._work = work
         self.repairs = 0
 
-    async def act(self, reply: ModelReply, calls: tuple[ToolCall, ...]) -> tuple[Ending | None, bool]:
+    async def act(
+        self, reply: ModelReply, calls: tuple[ToolCall, ...]
+    ) -> tuple[Ending | None, bool]:
         """Run the reply's calls; return how the run ends by that, and whether the call limit was hit.
 
         Ordinary calls run before an output that came with them is accepted: while one of them
@@ -36,27 +38,39 @@ class Actor:
         outputs, ordinary = self._split(calls)
         left = work.budget.tool_calls_left()
         refused = () if left is None else ordinary[left:]
-        value, rejected = self._value_of(outputs)
+        runnable = ordinary[: len(ordinary) - len(refused)] if refused else ordinary
+        value, rejected = self._value_of(outputs) if outputs else (None, "")
         final = bool(outputs) and not ordinary and not rejected
         work.asker.finished(work.budget.turns, reply, final=final)
-        batch = work.runner.batch(ordinary[: len(ordinary) - len(refused)])
+        batch = Batch(work.runner, runnable, max_parallel=work.setup.max_parallel_tools)
         await work.say(reply, batch.begun)
         work.answers = Answers(calls)
         outcomes = await self._run(batch)
         for call in refused:
-            text = f"Not run: the limit of {work.setup.limits.max_tool_calls} tool calls is used up."
+            limit = work.setup.limits.max_tool_calls
+            text = f"Not run: the limit of {limit} tool calls is used up."
             await work.answer(work.runner.refuse(call, text, "limit"))
-        failed = bool(refused) or any(outcome.result.is_error for outcome in outcomes)
-        await self._answer_outputs(outputs, rejected, failed=failed)
+        ending, failed = _ending_of(outcomes)
+        if outputs:
+            failed = failed or bool(refused)
+            await self._answer_outputs(outputs, rejected, failed=failed)
+            if not rejected and not failed and ending is None:
+                ending = Ending(stop_reason="answer", output=value)
         work.close_answers()
+        fatal = next((o.fatal for o in outcomes if o.fatal is not None), None) if failed else None
+        if fatal is not None:
+            raise ToolAborted(str(fatal) or type(fatal).__name__) from fatal
         if rejected and self.repairs > MOST_REPAIRS:
-            raise OutputInvalid(f"The model gave no valid output in {self.repairs} tries. The last: {rejected}")
-        accepted = bool(outputs) and not rejected and not failed
-        return _ending(outcomes, Finish(value) if accepted else None), bool(refused)
+            raise OutputInvalid(
+                f"The model gave no valid output in {self.repairs} tries. The last: {rejected}"
+            )
+        return ending, bool(refused)
 
-    def _split(self, calls: tuple[ToolCall, ...]) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
+    def _split(
+        self, calls: tuple[ToolCall, ...]
+    ) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
         """Return the calls that carry the output, and the ordinary ones."""
-        if not self._work.answers_by_tool():
+        if not self._work.answers_by_tool:
             return (), calls
         outputs = tuple(call for call in calls if call.name == OUTPUT_TOOL)
         return outputs, tuple(call for call in calls if call.name != OUTPUT_TOOL)
@@ -78,7 +92,7 @@ class Actor:
     def _value_of(self, outputs: tuple[ToolCall, ...]) -> tuple[Any, str]:
         """Return the value that the first output call carries, or what is wrong with it."""
         output = self._work.setup.output
-        if output is None or not outputs:
+        if output is None:
             return None, ""
         try:
             return output.from_call(outputs[0]), ""
@@ -86,7 +100,9 @@ class Actor:
             self.repairs += 1
             return None, str(error)
 
-    async def _answer_outputs(self, outputs: tuple[ToolCall, ...], rejected: str, *, failed: bool) -> None:
+    async def _answer_outputs(
+        self, outputs: tuple[ToolCall, ...], rejected: str, *, failed: bool
+    ) -> None:
         """Give each output call its result: every call gets one."""
         for place, call in enumerate(outputs):
             text = ""
@@ -95,21 +111,30 @@ class Actor:
             elif rejected:
                 text = f"Not accepted: {rejected} Call {OUTPUT_TOOL!r} again."
             elif failed:
-                text = "Not accepted yet: another call of this reply failed. Look at its result first."
+                text = (
+                    "Not accepted yet: another call of this reply failed. Look at its result first."
+                )
             result = error_result(call, text) if text else ToolResult(call.id, call.name)
             outcome = ToolOutcome(call=call, result=result, stage="arguments" if text else None)
             await self._work.answer(outcome)
 
 
-def _ending(outcomes: list[ToolOutcome], finish: Finish | None) -> Ending | None:
-    """Return how the run ends by what its calls asked for, the gravest first."""
-    fatal = next((outcome.fatal for outcome in outcomes if outcome.fatal), None)
-    if fatal is not None:
-        raise ToolAborted(str(fatal) or type(fatal).__name__) from fatal
+def _ending_of(outcomes: list[ToolOutcome]) -> tuple[Ending | None, bool]:
+    """Return how the run ends by what its calls asked for, and whether one of them failed.
+
+    An interrupt comes first; the first `Finish` counts when no call failed.
+    """
+    pause = finish = None
+    failed = False
     for outcome in outcomes:
-        if isinstance(outcome.control, Interrupt):
-            return Ending(stop_reason="paused", reason=outcome.control.reason)
-    if finish is None and not any(outcome.result.is_error for outcome in outcomes):
-        controls = (outcome.control for outcome in outcomes)
-        finish = next((control for control in controls if isinstance(control, Finish)), None)
-    return None if finish is None else Ending(stop_reason="answer", output=finish.output)
+        failed = failed or outcome.result.is_error
+        if outcome.control is not None:
+            if isinstance(outcome.control, Interrupt):
+                pause = pause or outcome.control
+            elif isinstance(outcome.control, Finish):
+                finish = finish or outcome.control
+    if pause is not None:
+        return Ending(stop_reason="paused", reason=pause.reason), failed
+    if finish is not None and not failed:
+        return Ending(stop_reason="answer", output=finish.output), failed
+    return None, failed

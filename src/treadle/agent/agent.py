@@ -61,7 +61,9 @@ class Agent(Generic[DepsT, OutputT]):
     middleware: Sequence[Middleware] = ()
     retry: Retry = DEFAULT_RETRY
     store: Store | None = None
-    _ready: list[RunSetup] = field(default_factory=list[RunSetup], init=False, repr=False, compare=False)
+    _ready: list[RunSetup] = field(
+        default_factory=list[RunSetup], init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.strip():
@@ -69,7 +71,9 @@ class Agent(Generic[DepsT, OutputT]):
         if self.on_limit not in ("answer", "error", "pause"):
             raise ConfigError(f"on_limit={self.on_limit!r} is none of 'answer', 'error', 'pause'.")
         if self.max_parallel_tools < 1:
-            raise ConfigError(f"max_parallel_tools={self.max_parallel_tools}: at least one tool runs at a time.")
+            raise ConfigError(
+                f"max_parallel_tools={self.max_parallel_tools}: at least one tool runs at a time."
+            )
         object.__setattr__(self, "tools", tuple(self.tools))
         object.__setattr__(self, "middleware", tuple(self.middleware))
 
@@ -91,7 +95,9 @@ class Agent(Generic[DepsT, OutputT]):
         """
         return self._start(input, options, watched=True)
 
-    async def run(self, input: Input | None = None, **options: Unpack[RunOptions]) -> RunResult[OutputT]:
+    async def run(
+        self, input: Input | None = None, **options: Unpack[RunOptions]
+    ) -> RunResult[OutputT]:
         """Run to the end and return the result; cancelling this cancels the run.
 
         Raises:
@@ -99,14 +105,16 @@ class Agent(Generic[DepsT, OutputT]):
         """
         return await self._start(input, options, watched=False).finish()
 
-    def run_sync(self, input: Input | None = None, **options: Unpack[RunOptions]) -> RunResult[OutputT]:
+    def run_sync(
+        self, input: Input | None = None, **options: Unpack[RunOptions]
+    ) -> RunResult[OutputT]:
         """Run from sync code, also inside a notebook or another running event loop."""
         return run_blocking(self.run(input, **options))
 
     async def stream(
         self, input: Input | None = None, **options: Unpack[RunOptions]
     ) -> AsyncGenerator[AnyEvent]:
-        """Start a run and yield its events; leaving early cancels it, a failed run raises at the end."""
+        """Start a run and yield its events; leaving early cancels it, a failed one raises at the end."""
         run = self._start(input, options, watched=True)
         try:
             async for event in run:
@@ -135,8 +143,9 @@ class Agent(Generic[DepsT, OutputT]):
             setup = replace(setup, **_model_fields(model, self.name))
         elif self.model is None:
             resolve_model(None, agent=self.name)
+        given = {name: options.get(name) for name in REPLACED}
         changes: dict[str, Any] = {
-            name: options[name] for name in REPLACED if options.get(name) is not None
+            name: value for name, value in given.items() if value is not None
         }
         if "output_type" in options:
             changes["output"] = output_type(options["output_type"])
@@ -175,7 +184,9 @@ class Agent(Generic[DepsT, OutputT]):
             store = store or conversation_store()
         parts = () if input is None else as_parts(input)
         if not parts and not thread and conversation is None:
-            raise InvalidInput("There is nothing to say: the input is empty and there is no history.")
+            raise InvalidInput(
+                "There is nothing to say: the input is empty and there is no history."
+            )
         start = RunStart(
             run_id=new_run_id() if run_id is None else check_id(run_id, "run"),
             conversation_id=conversation or new_conversation_id(),

@@ -29,7 +29,16 @@ class BudgetSpent(Exception):
 class Asker:
     """Asks one run's model. `partial` is the text of an attempt that was cut off."""
 
-    __slots__ = ("_budget", "_bus", "_ctx", "_parent_span", "_setup", "_span", "_started", "partial")
+    __slots__ = (
+        "_budget",
+        "_bus",
+        "_ctx",
+        "_parent_span",
+        "_setup",
+        "_span",
+        "_started",
+        "partial",
+    )
 
     def __init__(
         self, setup: RunSetup, bus: EventBus, budget: Budget, ctx: RunContext, *, parent_span: str
@@ -61,7 +70,9 @@ class Asker:
             request = request if answer is None else answer
         reservation = self._reserve(request)
         try:
-            reply = await self._attempts(reservation.request if reservation else request, turn, seconds_left)
+            reply = await self._attempts(
+                reservation.request if reservation else request, turn, seconds_left
+            )
         except ModelError as error:
             self.finished(turn, None, final=False, error=str(error))
             raise
@@ -75,7 +86,9 @@ class Asker:
             raise BudgetSpent
         return await self._checked(reply)
 
-    def finished(self, turn: int, reply: ModelReply | None, *, final: bool, error: str | None = None) -> None:
+    def finished(
+        self, turn: int, reply: ModelReply | None, *, final: bool, error: str | None = None
+    ) -> None:
         """Tell watchers that the turn's model call is over."""
         if self._bus.live:
             self._bus.emit(
@@ -98,13 +111,20 @@ class Asker:
             raise BudgetSpent
         return reservation
 
-    async def _attempts(self, request: ModelRequest, turn: int, seconds_left: float | None) -> ModelReply:
+    async def _attempts(
+        self, request: ModelRequest, turn: int, seconds_left: float | None
+    ) -> ModelReply:
         retry = self._setup.retry
         for attempt in count(1):
             self.partial = []
             if self._bus.live:
                 self._bus.emit(
-                    ModelStarted, self._span, self._parent_span, turn, attempt, self._setup.profile.name
+                    ModelStarted,
+                    self._span,
+                    self._parent_span,
+                    turn,
+                    attempt,
+                    self._setup.profile.name,
                 )
             try:
                 return await self._attempt(request, turn)

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError
-from contextvars import copy_context
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from treadle.errors import ConfigError
@@ -61,22 +61,17 @@ def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     if threading.current_thread() is background.thread:
         work.close()
         raise ConfigError(
-            "run_sync() was called inside a run that run_sync() started; make the tool async and use await."
+            "run_sync() was called inside a run that run_sync() started; "
+            "make the tool async and use await."
         )
-    future = asyncio.run_coroutine_threadsafe(_in_context(work), background.loop)
+    future = asyncio.run_coroutine_threadsafe(work, background.loop)
     try:
         return future.result()
     except KeyboardInterrupt:
         future.cancel()
-        try:
+        with suppress(CancelledError, TimeoutError):
             future.exception(timeout=10)
-        except (CancelledError, TimeoutError):
-            pass
         raise
-
-
-async def _in_context(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    return await work
 
 
 def _current() -> _Background:

@@ -126,7 +126,9 @@ class EventBus:
         reader.close()
         self.live = bool(self._readers)
 
-    def emit(self, kind: Callable[..., Event], span_id: str, parent_id: str | None, *fields: Any) -> None:
+    def emit(
+        self, kind: Callable[..., Event], span_id: str, parent_id: str | None, *fields: Any
+    ) -> None:
         """Build an event and deliver it."""
         self._seq += 1
         event: Any = kind(

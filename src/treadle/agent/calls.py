@@ -23,7 +23,9 @@ def tidy(part: Part) -> Part | None:
         if not text.strip():
             return None
         return part if text is part.text else replace(part, text=text)
-    if isinstance(part, ToolCall) and (clean(part.raw) is not part.raw or LONE_SURROGATE.search(part.raw)):
+    if isinstance(part, ToolCall) and (
+        clean(part.raw) is not part.raw or LONE_SURROGATE.search(part.raw)
+    ):
         try:
             return replace(part, raw=encode_json(parse_arguments(part.raw)).decode())
         except ArgumentsInvalid:
@@ -93,4 +95,6 @@ class Answers:
     @property
     def message(self) -> Message:
         """All results, those that are missing marked as interrupted."""
-        return Message("tool", tuple(self.results.get(call.id) or interrupted(call) for call in self.calls))
+        return Message(
+            "tool", tuple(self.results.get(call.id) or interrupted(call) for call in self.calls)
+        )

@@ -9,7 +9,6 @@ from treadle.errors import NotStorable, TreadleError
 from treadle.events import StopReason
 from treadle.values import Plain, json_text, pack
 
-
 NO_OUTPUT: Any = object()
 """Stands for the output of a run that has no answer; None may be one."""
 
@@ -32,7 +31,7 @@ class Ending:
 
 
 def storable(output: Any) -> Plain:
-    """Return an output in a form that journals keep: lossless where its type allows, else JSON text."""
+    """Return an output as journals keep it: lossless where its type allows, else as JSON text."""
     try:
         return pack(output, "output")
     except NotStorable:

@@ -44,7 +44,9 @@ class Loop:
         except asyncio.CancelledError:
             ending = self._cancelled()
         except BudgetSpent:
-            ending = Ending(stop_reason="budget", reason="The next model call could exceed the budget.")
+            ending = Ending(
+                stop_reason="budget", reason="The next model call could exceed the budget."
+            )
         except TreadleError as error:
             ending = Ending(stop_reason="failed", error=error)
         except Exception as error:  # noqa: BLE001 the border of a run: whatever it was, history is settled
@@ -94,7 +96,7 @@ class Loop:
             system=work.system,
             tools=work.specs,
             settings=self._settings(),
-            output=output.output_schema if output and not work.answers_by_tool() else None,
+            output=output.output_schema if output and not work.answers_by_tool else None,
             conversation_id=work.start.conversation_id,
         )
 
@@ -102,7 +104,7 @@ class Loop:
         settings = self._work.setup.settings
         if settings.tool_choice is not None and self._work.budget.turns:
             settings = replace(settings, tool_choice=None)  # a forced tool is forced once
-        if settings.tool_choice is None and self._work.answers_by_tool():
+        if settings.tool_choice is None and self._work.answers_by_tool:
             return replace(settings, tool_choice="required")
         return settings
 
@@ -117,7 +119,9 @@ class Loop:
                 await self._repair(reply, str(error), stop_reason)
                 return None
         work.asker.finished(work.budget.turns, reply, final=True)
-        ending = await self._before_final(Ending(stop_reason=stop_reason, output=value, stored=True))
+        ending = await self._before_final(
+            Ending(stop_reason=stop_reason, output=value, stored=True)
+        )
         await work.record_state()
         if work.recorder is not None:
             await work.recorder.replied(reply, (), work.ended(stop_reason, ending.output))
@@ -139,8 +143,14 @@ class Loop:
         await work.say(reply)
         if self._actor.repairs > MOST_REPAIRS or stop_reason != "answer":
             tries = self._actor.repairs
-            raise OutputInvalid(f"The model gave no valid output in {tries} tries. The last: {problem}")
-        way = f"Call {OUTPUT_TOOL!r} with it." if work.answers_by_tool() else "Reply with the JSON only."
+            raise OutputInvalid(
+                f"The model gave no valid output in {tries} tries. The last: {problem}"
+            )
+        way = (
+            f"Call {OUTPUT_TOOL!r} with it."
+            if work.answers_by_tool
+            else "Reply with the JSON only."
+        )
         await work.add(Message.user(f"That is not the output asked for. {problem} {way}"))
 
     async def _cut_off(self, reply: ModelReply, calls: tuple[ToolCall, ...]) -> None:
@@ -160,7 +170,7 @@ class Loop:
         await work.say(reply)
         work.answers = Answers(calls)
         tokens = reply.usage.output_tokens
-        text = f"Not run: your reply was cut off (truncated) at {tokens} tokens. Send smaller pieces."
+        text = f"Not run: your reply was cut off (truncated) at {tokens} tokens. Send less at once."
         for call in calls:
             await work.answer(work.runner.refuse(call, text, "limit"))
         work.close_answers()
@@ -169,7 +179,9 @@ class Loop:
         text = f"The run reached {which}={getattr(self._work.setup.limits, which)}."
         match self._work.setup.on_limit:
             case "error":
-                raise LimitReached(f"{text} Raise the limit, or set on_limit to 'answer' or 'pause'.")
+                raise LimitReached(
+                    f"{text} Raise the limit, or set on_limit to 'answer' or 'pause'."
+                )
             case "pause":
                 return Ending(stop_reason="paused", reason=text)
             case "answer":
@@ -182,11 +194,13 @@ class Loop:
         listed = numbered_list(work.start.requirements)
         if listed:
             text = f"{text}\nThe answer must meet these requirements:\n{listed}"
-        by_tool = work.answers_by_tool()
+        by_tool = work.answers_by_tool
         messages = Thread(work.thread)
         messages.append(Message.user(text))
         settings = replace(
-            work.setup.settings, tool_choice=OUTPUT_TOOL if by_tool else None, parallel_tool_calls=None
+            work.setup.settings,
+            tool_choice=OUTPUT_TOOL if by_tool else None,
+            parallel_tool_calls=None,
         )
         tools = work.specs[-1:] if by_tool else ()
         request = replace(self._request(), messages=messages, tools=tools, settings=settings)
@@ -201,13 +215,17 @@ class Loop:
             ending.stop_reason = "limit"
             return await self._before_final(ending)
         plain = tuple(part for part in reply.message.parts if not isinstance(part, ToolCall))
-        ending = await self._answer(replace(reply, message=replace(reply.message, parts=plain)), "limit")
+        ending = await self._answer(
+            replace(reply, message=replace(reply.message, parts=plain)), "limit"
+        )
         return ending or Ending(stop_reason="limit")
 
     def _cancelled(self) -> Ending:
         """Return the ending of a cancelled run: as asked for, or as the task's own cancellation."""
         if self._work.stop is None:
-            return Ending(stop_reason="cancelled", reason="The task that ran it was cancelled.", raises=True)
+            return Ending(
+                stop_reason="cancelled", reason="The task that ran it was cancelled.", raises=True
+            )
         task = asyncio.current_task()
         while task is not None and task.cancelling():
             task.uncancel()

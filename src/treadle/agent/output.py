@@ -44,7 +44,9 @@ class OutputType:
     @property
     def tool_spec(self) -> ToolSpec:
         """What any other model is given: a tool to answer with."""
-        return ToolSpec(OUTPUT_TOOL, "Give the final answer. Call this once, when you are done.", self.schema)
+        return ToolSpec(
+            OUTPUT_TOOL, "Give the final answer. Call this once, when you are done.", self.schema
+        )
 
     def from_text(self, text: str) -> Any:
         """Return the value that a JSON text stands for; a fence of backticks around it is allowed.

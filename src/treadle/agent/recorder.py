@@ -29,7 +29,6 @@ from treadle.state.scoped import StateWrite
 from treadle.tools.outcome import ToolOutcome
 from treadle.values import Plain, pack
 
-
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 5.0
 
@@ -143,7 +142,9 @@ class Recorder:
         return [StateChanged(run_id=self._start.run_id, at=_now(), writes=tuple(writes))]
 
     def _begun(self, call_ids: Sequence[str], at: datetime) -> list[AnyEntry]:
-        return [CallBegan(run_id=self._start.run_id, at=at, call_id=call_id) for call_id in call_ids]
+        return [
+            CallBegan(run_id=self._start.run_id, at=at, call_id=call_id) for call_id in call_ids
+        ]
 
     async def _append(self, *entries: AnyEntry) -> None:
         if not entries:

@@ -41,7 +41,11 @@ def reserve(budget: Budget, request: ModelRequest, profile: ModelProfile) -> Res
     if output < 1:
         return None
     tokens = estimate + output
-    cost = _price(profile).cost(Usage(estimate, output_tokens=output)) if _money_matters(budget) else Decimal(0)
+    cost = (
+        _price(profile).cost(Usage(estimate, output_tokens=output))
+        if _money_matters(budget)
+        else Decimal(0)
+    )
     if not budget.reserve(tokens, cost):
         return None
     settings = replace(request.settings, max_output_tokens=output)

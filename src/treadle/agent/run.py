@@ -33,7 +33,9 @@ class Run(Generic[OutputT]):
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError as error:
-            raise ConfigError("start() needs a running event loop; use run_sync() without one.") from error
+            raise ConfigError(
+                "start() needs a running event loop; use run_sync() without one."
+            ) from error
         bus = EventBus(start.run_id, setup.agent)
         self._bus = bus
         self._work = Work(setup, start, bus)
@@ -43,7 +45,9 @@ class Run(Generic[OutputT]):
         self._timer: asyncio.TimerHandle | None = None
         if setup.limits.deadline is not None:
             seconds = setup.limits.deadline.total_seconds()
-            ending = Ending(stop_reason="deadline", reason=f"The run took longer than {seconds:g} s.")
+            ending = Ending(
+                stop_reason="deadline", reason=f"The run took longer than {seconds:g} s."
+            )
             self._timer = loop.call_later(seconds, self._stop, ending)
         self._task = loop.create_task(self._main(), name=start.run_id)
         _running.add(self._task)
@@ -72,7 +76,7 @@ class Run(Generic[OutputT]):
         return await asyncio.shield(self._task)
 
     def __aiter__(self) -> AsyncIterator[AnyEvent]:
-        """Yield events: the first iteration gets all since the start, another those from now on."""
+        """Yield events: the first iteration gets all since the start, others those from now on."""
         reader, self._events = self._events, None
         return reader if reader is not None else self._bus.reader()
 
@@ -99,7 +103,9 @@ class Run(Generic[OutputT]):
 
     async def _main(self) -> AnyResult:
         self._begun = True
-        watchers = [asyncio.ensure_future(deliver(reader, seen)) for reader, seen in self._observers]
+        watchers = [
+            asyncio.ensure_future(deliver(reader, seen)) for reader, seen in self._observers
+        ]
         recorder = self._work.recorder
         keeper = asyncio.ensure_future(recorder.keep()) if recorder is not None else None
         try:

@@ -45,7 +45,9 @@ async def settle(work: Work, ending: Ending) -> AnyResult:
 async def _store_end(work: Work, ending: Ending) -> None:
     if work.answers is not None:
         for call in work.answers.missing:
-            result = error_result(call, "The call was cancelled; whether it took effect is unknown.")
+            result = error_result(
+                call, "The call was cancelled; whether it took effect is unknown."
+            )
             await work.answer(ToolOutcome(call=call, result=result, stage="cancelled"))
         work.close_answers()
     if ending.output is NO_OUTPUT:
@@ -94,9 +96,23 @@ def _tell(work: Work, ending: Ending, result: AnyResult) -> None:
         bus.emit(RunPaused, span, None, ending.reason, result.usage, result.seconds)
         return
     if ending.stop_reason in ("answer", "limit") and bus.live:
-        bus.emit(AnswerStored, span, None, result.output if isinstance(result.output, str) else _text_so_far(work))
+        bus.emit(
+            AnswerStored,
+            span,
+            None,
+            result.output if isinstance(result.output, str) else _text_so_far(work),
+        )
     error = str(ending.error) if ending.error is not None else None
-    bus.emit(RunFinished, span, None, ending.stop_reason, result.usage, result.turns, result.seconds, error)
+    bus.emit(
+        RunFinished,
+        span,
+        None,
+        ending.stop_reason,
+        result.usage,
+        result.turns,
+        result.seconds,
+        error,
+    )
 
 
 def _not_stored(error: Exception) -> TreadleError:

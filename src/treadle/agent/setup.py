@@ -105,4 +105,6 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise ConfigError(f"max_parallel_tools={parallel}: at least one tool runs at a time.")
     for item in options.get("history") or ():
         if not isinstance(item, Message):
-            raise InvalidInput(f"history holds Message objects, got {type(item).__name__}: {item!r:.60}.")
+            raise InvalidInput(
+                f"history holds Message objects, got {type(item).__name__}: {item!r:.60}."
+            )

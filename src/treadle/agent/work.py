@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,7 +33,8 @@ from treadle.usage import NOTHING, Usage
 class Work:
     """The thread, the budget, the state and the parts of one run.
 
-    `answers` are the results of a reply whose calls are being run. `stop` is set from outside
+    `answers` are the results of a reply whose calls are being run. `answers_by_tool` is whether
+    typed output comes as a tool call. `stop` is set from outside
     to end the run early. `recorded` is whether the journal knows of the run.
     """
 
@@ -50,6 +51,7 @@ class Work:
         self.tool_results: list[ToolResult] = []
         self.stop: Ending | None = None
         self.system = ""
+        self.answers_by_tool = _answers_by_tool(setup)
         self._written = 0
         self._use(Thread(start.history), State())
 
@@ -77,7 +79,11 @@ class Work:
     def seconds_left(self) -> float | None:
         """Return how long the run may still take, or None without a deadline."""
         deadline = self.setup.limits.deadline
-        return None if deadline is None else deadline.total_seconds() - (time.perf_counter() - self.began)
+        return (
+            None
+            if deadline is None
+            else deadline.total_seconds() - (time.perf_counter() - self.began)
+        )
 
     def check_stop(self) -> None:
         """End here when a stop was asked for and whatever was awaited swallowed it."""
@@ -125,7 +131,9 @@ class Work:
         if answers is not None:
             self.thread.append(answers.message)
 
-    def ended(self, stop_reason: StopReason, output: Any, error: TreadleError | None = None) -> RunEnded:
+    def ended(
+        self, stop_reason: StopReason, output: Any, error: TreadleError | None = None
+    ) -> RunEnded:
         """Build the entry that ends the run."""
         return RunEnded(
             run_id=self.start.run_id,
@@ -136,14 +144,6 @@ class Work:
             turns=self.budget.turns,
             error=str(error) if error is not None else None,
         )
-
-    def answers_by_tool(self) -> bool:
-        """Whether typed output is asked for by a tool, because the model does not obey schemas."""
-        setup = self.setup
-        if setup.output is None:
-            return False
-        profile = setup.profile
-        return not (profile.native_output_with_tools if len(setup.registry) else profile.native_output)
 
     def _use(self, thread: Thread, state: State) -> None:
         """Build the parts that work on this thread and this state."""
@@ -170,23 +170,33 @@ class Work:
             parent_span=self.span,
             hooks=setup.hooks,
             journal=self.recorder,
-            max_parallel=setup.max_parallel_tools,
         )
         specs = setup.registry.specs
         self.specs: tuple[ToolSpec, ...] = specs
-        if setup.output is not None and self.answers_by_tool():
+        if setup.output is not None and self.answers_by_tool:
             self.specs = (*specs, setup.output.tool_spec)
 
 
 ONE_CALL = Usage(tool_calls=1)
 
 
-def _begin_state(given: Any, packed: dict[str, Any]) -> tuple[State, tuple[StateWrite, ...]]:
+def _answers_by_tool(setup: RunSetup) -> bool:
+    """Whether typed output is asked for by a tool, because the model does not obey schemas."""
+    if setup.output is None:
+        return False
+    profile = setup.profile
+    return not (profile.native_output_with_tools if len(setup.registry) else profile.native_output)
+
+
+def _begin_state(
+    given: State | Mapping[str, Any] | None, packed: dict[str, Any]
+) -> tuple[State, tuple[StateWrite, ...]]:
     """Return the run's state and what of it the journal does not have yet."""
     if isinstance(given, State):
         if packed:
             raise InvalidInput(
-                "The conversation has state of its own; pass state= as a dict of keys to set, not as a State."
+                "The conversation has state of its own; pass state= as a dict of keys to set, "
+                "not as a State."
             )
         return given, tuple(StateWrite(key, value) for key, value in given.packed().items())
     state = State.from_packed(packed)

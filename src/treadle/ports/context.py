@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
 from treadle.limits import Budget
-from treadle.state.scoped import ScopedState, Scope, State, StateWrite, WriteGuard
+from treadle.state.scoped import Scope, ScopedState, State, StateWrite, WriteGuard
 from treadle.usage import NOTHING, Usage
 
 if TYPE_CHECKING:
@@ -22,7 +22,16 @@ else:
 class RunFacts:
     """What all contexts of one run share. `report` is how progress reaches the events."""
 
-    __slots__ = ("agent", "budget", "conversation_id", "deps", "metadata", "report", "run_id", "state")
+    __slots__ = (
+        "agent",
+        "budget",
+        "conversation_id",
+        "deps",
+        "metadata",
+        "report",
+        "run_id",
+        "state",
+    )
 
     def __init__(
         self,
@@ -49,8 +58,8 @@ class RunFacts:
 class RunContext(Generic[DepsT]):
     """The run as one call sees it. Everything here is for reading, but `state` and the methods.
 
-    In a tool, `call_id` and `tool` name the call and `attempt` counts its tries from 1; elsewhere they
-    are "" and 1.
+    In a tool, `call_id` and `tool` name the call and `attempt` counts its tries from 1; elsewhere
+    they are "" and 1. `cancelled` turns true when nobody waits for the call any more.
     """
 
     __slots__ = ("_added", "_facts", "_guard", "_state", "attempt", "call_id", "cancelled", "tool")
@@ -113,13 +122,20 @@ class RunContext(Generic[DepsT]):
         """The state, seen from this agent's scope; writes are stored with the call."""
         if self._state is None:
             scope = Scope.agent(self._facts.agent)
-            self._state = ScopedState(self._facts.state, scope, guard=self._guard, owner=self.call_id)
+            self._state = ScopedState(
+                self._facts.state, scope, guard=self._guard, owner=self.call_id
+            )
         return self._state
 
     @property
     def writes(self) -> tuple[StateWrite, ...]:
         """What was written to the state through this context."""
         return self._state.writes if self._state is not None else ()
+
+    @property
+    def touched(self) -> bool:
+        """Whether state was looked at or usage added through this context."""
+        return self._state is not None or self._added is not NOTHING
 
     @property
     def added_usage(self) -> Usage:

@@ -55,12 +55,16 @@ class Hooks:
     __slots__ = HOOKS
 
     def __init__(self, middleware: tuple[Middleware, ...] = ()) -> None:
-        self.before_model = tuple(m.before_model for m in middleware if _overrides(m, "before_model"))
+        self.before_model = tuple(
+            m.before_model for m in middleware if _overrides(m, "before_model")
+        )
         self.before_tool = tuple(m.before_tool for m in middleware if _overrides(m, "before_tool"))
         inner_first = middleware[::-1]
         self.after_model = tuple(m.after_model for m in inner_first if _overrides(m, "after_model"))
         self.after_tool = tuple(m.after_tool for m in inner_first if _overrides(m, "after_tool"))
-        self.before_final = tuple(m.before_final for m in inner_first if _overrides(m, "before_final"))
+        self.before_final = tuple(
+            m.before_final for m in inner_first if _overrides(m, "before_final")
+        )
 
 
 NO_HOOKS = Hooks()

@@ -75,7 +75,9 @@ class Store(Protocol):
         """Return the revision as soon as it is beyond `after_revision`, or after `seconds`."""
         ...
 
-    async def list(self, *, status: ConversationStatus | None = None, limit: int = 100) -> Sequence[Head]:
+    async def list(
+        self, *, status: ConversationStatus | None = None, limit: int = 100
+    ) -> Sequence[Head]:
         """Return heads, the most recently changed first."""
         ...
 

@@ -21,17 +21,24 @@ async def render_instructions(
     Raises:
         ConfigError: the instructions' function returned something else than text.
     """
-    text: object = instructions or ""
-    if callable(text):
-        text = text(ctx)
-        if inspect.isawaitable(text):
-            text = await text
-    if not isinstance(text, str):
-        raise ConfigError(f"instructions returned {type(text).__name__}; return a str.")
+    text = await _text_of(instructions, ctx)
     listed = bullet_list(requirements)
     if listed:
         text = f"{text}\n\nRequirements:\n{listed}" if text else f"Requirements:\n{listed}"
     return clean(text)
+
+
+async def _text_of(instructions: Instructions | None, ctx: RunContext) -> str:
+    given: object = instructions or ""
+    if callable(given):
+        given = given(ctx)
+        if inspect.isawaitable(given):
+            given = await given
+    if not isinstance(given, str):
+        raise ConfigError(
+            f"instructions gave {type(given).__name__}; they are a str, or return one."
+        )
+    return given
 
 
 def bullet_list(items: Sequence[str]) -> str:

@@ -65,14 +65,15 @@ class MemoryStore:
 
         Raises:
             RevisionConflict: the journal is not at `expected_revision`; nothing was written.
-            LeaseLost: somebody claimed the conversation and `fence` is not theirs; nothing was written.
+            LeaseLost: the conversation was claimed and `fence` is not its owner's; nothing was
+                written.
         """
         journal = self._find(conversation_id)
         revision = len(journal.batches)
         if revision != expected_revision:
             raise RevisionConflict(
-                f"Conversation {conversation_id!r} is at revision {revision}, not {expected_revision}; "
-                "nothing was written. Another run works in it."
+                f"Conversation {conversation_id!r} is at revision {revision}, "
+                f"not {expected_revision}; nothing was written. Another run works in it."
             )
         if journal.fence and fence != journal.fence:
             raise LeaseLost(
@@ -127,10 +128,13 @@ class MemoryStore:
         if lease is not None and lease.expires_at > now and lease.owner != owner:
             left = (lease.expires_at - now).total_seconds()
             raise ConversationBusy(
-                f"Conversation {conversation_id!r} is owned by run {lease.owner!r} for another {left:.1f} s."
+                f"Conversation {conversation_id!r} is owned by run {lease.owner!r} "
+                f"for another {left:.1f} s."
             )
         journal.fence += 1
-        journal.lease = Lease(conversation_id, owner, journal.fence, now + timedelta(seconds=seconds))
+        journal.lease = Lease(
+            conversation_id, owner, journal.fence, now + timedelta(seconds=seconds)
+        )
         return journal.lease
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
@@ -151,7 +155,9 @@ class MemoryStore:
     def _find(self, conversation_id: str) -> _Journal:
         journal = self._journals.get(conversation_id)
         if journal is None:
-            raise ConversationNotFound(f"There is no conversation {conversation_id!r} in this store.")
+            raise ConversationNotFound(
+                f"There is no conversation {conversation_id!r} in this store."
+            )
         return journal
 
 

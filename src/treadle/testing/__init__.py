@@ -1,6 +1,23 @@
 """The test kit: models that follow a script, and checkers of what a provider would be sent."""
 
 from treadle.testing.clock import FakeClock
-from treadle.testing.scripted import FunctionModel, ScriptedModel, calls, calls_raw, chunks, raises, reply
+from treadle.testing.scripted import (
+    FunctionModel,
+    ScriptedModel,
+    calls,
+    calls_raw,
+    chunks,
+    raises,
+    reply,
+)
 
-__all__ = ["FakeClock", "FunctionModel", "ScriptedModel", "calls", "calls_raw", "chunks", "raises", "reply"]
+__all__ = [
+    "FakeClock",
+    "FunctionModel",
+    "ScriptedModel",
+    "calls",
+    "calls_raw",
+    "chunks",
+    "raises",
+    "reply",
+]

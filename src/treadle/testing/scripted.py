@@ -52,7 +52,9 @@ def reply(
     return ModelReply(message=message, usage=usage, finish_reason=finish or _finish_of(message))
 
 
-def calls(*requests: tuple[str, str, dict[str, Any]], text: str = "", usage: Usage = ONE_REQUEST) -> ModelReply:
+def calls(
+    *requests: tuple[str, str, dict[str, Any]], text: str = "", usage: Usage = ONE_REQUEST
+) -> ModelReply:
     """Build a reply that asks for tools: each request is (call ID, tool name, arguments)."""
     parts = [ToolCall.of(name, arguments, id=call_id) for call_id, name, arguments in requests]
     return reply(*([text] if text else []), *parts, usage=usage)
@@ -106,7 +108,7 @@ class ScriptedModel:
             native_output_with_tools=native_output,
         )
         if not streams:
-            self.stream = None
+            self.__dict__["stream"] = None  # hides the method, as in a model that has none
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer with the next step."""
@@ -115,7 +117,7 @@ class ScriptedModel:
             raise step.error
         return _reply_of(step, self.profile.name)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta]:  # pyright: ignore[reportRedeclaration]
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta]:
         """Answer with the next step, its text in pieces."""
         step = self._next(request)
         if isinstance(step, Raises):
@@ -130,7 +132,8 @@ class ScriptedModel:
         self.requests.append(replace(request, messages=Thread(list(request.messages))))
         if self._asked >= len(self._script):
             raise ConfigError(
-                f"The script of model {self.profile.name!r} has {len(self._script)} steps and was asked for one more."
+                f"The script of model {self.profile.name!r} has {len(self._script)} steps "
+                "and was asked for one more."
             )
         step = self._script[self._asked]
         self._asked += 1
@@ -151,7 +154,9 @@ class FunctionModel:
     ) -> None:
         self._function = function
         self.requests: list[ModelRequest] = []
-        self.profile = profile or ModelProfile(provider="function", name=getattr(function, "__name__", "function"))
+        self.profile = profile or ModelProfile(
+            provider="function", name=getattr(function, "__name__", "function")
+        )
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer with what the function returns."""
@@ -202,7 +207,9 @@ def _whole(step: Chunks) -> ModelReply:
         else:
             parts.append(Text(piece) if isinstance(piece, str) else piece)
     message = Message("assistant", tuple(parts))
-    return ModelReply(message=message, usage=step.usage, finish_reason=step.finish or _finish_of(message))
+    return ModelReply(
+        message=message, usage=step.usage, finish_reason=step.finish or _finish_of(message)
+    )
 
 
 def _pieces_of(step: Step) -> list[ModelDelta]:

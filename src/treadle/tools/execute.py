@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from treadle.control import Control, Interrupt, Next
 from treadle.errors import NotStorable, ToolAbort, ToolError
@@ -18,7 +19,7 @@ from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
 from treadle.state.scoped import WriteGuard
-from treadle.tools.outcome import ToolOutcome, control_of, error_result, result_of
+from treadle.tools.outcome import ToolOutcome, error_result, result_of
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.signature import ArgumentsInvalid, parse_arguments
 from treadle.tools.threads import THREADS
@@ -51,7 +52,14 @@ class CallExpired(Exception):
 class ToolRunner:
     """Runs batches of calls for one run."""
 
-    __slots__ = ("_facts", "_hooks", "_journal", "_max_parallel", "_parent_span", "_watch", "registry")
+    __slots__ = (
+        "_facts",
+        "_hooks",
+        "_journal",
+        "_parent_span",
+        "_watch",
+        "registry",
+    )
 
     def __init__(
         self,
@@ -62,7 +70,6 @@ class ToolRunner:
         parent_span: str,
         hooks: Hooks = NO_HOOKS,
         journal: CallJournal | None = None,
-        max_parallel: int = 3,
     ) -> None:
         self.registry = registry
         self._facts = facts
@@ -70,12 +77,6 @@ class ToolRunner:
         self._parent_span = parent_span
         self._hooks = hooks
         self._journal = journal
-        self._max_parallel = max_parallel
-
-    def batch(self, calls: Sequence[ToolCall]) -> Batch:
-        """Plan these calls; the plan tells which begin at once."""
-        guard = WriteGuard() if len(calls) > 1 else None
-        return Batch(self, calls, self._max_parallel, guard)
 
     def runs_beside_others(self, call: ToolCall) -> bool:
         """Whether the call may overlap others; calls that cannot run at all may."""
@@ -96,29 +97,22 @@ class ToolRunner:
     async def run_one(self, call: ToolCall, guard: WriteGuard | None) -> ToolOutcome:
         """Run one call and, after it, the chain that it asks for."""
         links: list[ToolResult] = []
-        first = call
         ctx = RunContext(self._facts, call_id=call.id, tool=call.name, guard=guard)
-        while True:
-            outcome = await self._run_link(first, call, ctx)
-            control = outcome.control
-            if not isinstance(control, Next):
-                break
+        outcome = await self._run_link(call, call, ctx)
+        while isinstance(outcome.control, Next):
             if len(links) + 1 >= MOST_LINKS:
                 text = f"The chain of tools was stopped after {MOST_LINKS} links."
-                outcome = ToolOutcome(call=first, result=error_result(first, text), stage="execution")
+                result = error_result(call, text)
+                outcome = ToolOutcome(call=call, result=result, stage="execution")
                 break
             links.append(outcome.result)
-            call = ToolCall.of(control.tool, control.arguments, id=first.id)
-        return ToolOutcome(
-            call=first,
-            result=outcome.result,
-            control=None if isinstance(outcome.control, Next) else outcome.control,
-            usage=ctx.added_usage,
-            writes=ctx.writes,
-            links=tuple(links),
-            stage=outcome.stage,
-            fatal=outcome.fatal,
-        )
+            following = outcome.control
+            link = ToolCall.of(following.tool, following.arguments, id=call.id)
+            outcome = await self._run_link(call, link, ctx)
+        if links or ctx.touched:
+            usage, writes = ctx.added_usage, ctx.writes
+            return replace(outcome, usage=usage, writes=writes, links=tuple(links))
+        return outcome
 
     async def _run_link(self, first: ToolCall, call: ToolCall, ctx: RunContext) -> ToolOutcome:
         span = new_span_id() if self._watch.live else ""
@@ -143,7 +137,9 @@ class ToolRunner:
         self._tell_finished(outcome, span, time.perf_counter() - started)
         return outcome
 
-    async def _attempt(self, first: ToolCall, call: ToolCall, ctx: RunContext, span: str) -> ToolOutcome:
+    async def _attempt(
+        self, first: ToolCall, call: ToolCall, ctx: RunContext, span: str
+    ) -> ToolOutcome:
         tool, arguments = self._prepare(call, span)
         answer = await self._before(ctx, call, arguments) if self._hooks.before_tool else arguments
         if isinstance(answer, ToolResult):
@@ -196,11 +192,14 @@ class ToolRunner:
         span: str,
     ) -> object:
         """Call the function, again after an exception while `retries` allows."""
+        failure = CallFailed("", "execution")
         for attempt in range(1, tool.retries + 2):
             ctx.attempt = attempt
             if self._watch.live:
                 shown = dict(arguments)
-                self._watch.emit(ToolStarted, span, self._parent_span, call.id, call.name, shown, attempt)
+                self._watch.emit(
+                    ToolStarted, span, self._parent_span, call.id, call.name, shown, attempt
+                )
             try:
                 return await _invoke(tool, ctx, keywords)
             except ToolAbort as error:
@@ -211,7 +210,9 @@ class ToolRunner:
                 text = f"Tool {call.name!r} timed out after {tool.timeout:g} s."
                 failure = CallFailed(text, "timeout", _fatal(tool, error))
             except SystemExit as error:  # a tool must not end the process
-                raise CallFailed(f"Tool {call.name!r} tried to exit: {error!r}", "execution") from error
+                raise CallFailed(
+                    f"Tool {call.name!r} tried to exit: {error!r}", "execution"
+                ) from error
             except Exception as error:  # noqa: BLE001 the border: a tool may raise anything
                 text = f"Tool {call.name!r} failed: {type(error).__name__}: {error}"
                 failure = CallFailed(text, "execution", _fatal(tool, error))
@@ -221,96 +222,24 @@ class ToolRunner:
         if self._watch.live:
             call, result = outcome.call, outcome.result
             self._watch.emit(
-                ToolFinished, span, self._parent_span, call.id, call.name, result, seconds, outcome.stage
+                ToolFinished,
+                span,
+                self._parent_span,
+                call.id,
+                call.name,
+                result,
+                seconds,
+                outcome.stage,
             )
-
-
-class Batch:
-    """The calls of one reply on their way. `outcomes` is in the order of the calls."""
-
-    __slots__ = ("_calls", "_guard", "_max_parallel", "_runner", "_running", "_waiting", "first", "outcomes")
-
-    def __init__(
-        self, runner: ToolRunner, calls: Sequence[ToolCall], max_parallel: int, guard: WriteGuard | None
-    ) -> None:
-        self._runner = runner
-        self._calls = calls
-        self._max_parallel = max_parallel
-        self._guard = guard
-        self._waiting = deque(range(len(calls)))
-        self._running: dict[int, bool] = {}
-        self.outcomes: list[ToolOutcome | None] = [None] * len(calls)
-        self.first = self._take()
-
-    @property
-    def begun(self) -> tuple[str, ...]:
-        """The IDs of the calls that begin at once."""
-        return tuple(self._calls[index].id for index in self.first)
-
-    @property
-    def unfinished(self) -> list[ToolCall]:
-        """The calls without an outcome."""
-        return [call for call, outcome in zip(self._calls, self.outcomes, strict=True) if outcome is None]
-
-    async def run(self) -> list[ToolOutcome]:
-        """Run the calls and return their outcomes. A fatal one ends the batch: see `unfinished`."""
-        ready = self.first
-        while len(ready) == 1:  # alone: no task needed
-            ready = await self._run_index(ready[0])
-        if ready:
-            await self._run_together(ready)
-        return [outcome for outcome in self.outcomes if outcome is not None]
-
-    async def _run_together(self, ready: list[int]) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks: set[asyncio.Task[None]] = set()
-
-                async def follow(index: int) -> None:
-                    for following in await self._run_index(index):
-                        tasks.add(group.create_task(follow(following)))
-                    if self._is_fatal(index):
-                        for other in tasks - {asyncio.current_task()}:
-                            other.cancel()
-
-                tasks.update(group.create_task(follow(index)) for index in ready)
-        except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from failures  # the first is why the others were cancelled
-
-    async def _run_index(self, index: int) -> list[int]:
-        """Run one call, write its outcome, and return the calls that begin now."""
-        outcome = await self._runner.run_one(self._calls[index], self._guard)
-        self.outcomes[index] = outcome
-        del self._running[index]
-        if outcome.fatal is not None:
-            self._waiting.clear()
-        following = self._take()
-        await self._runner.record(outcome, [self._calls[i].id for i in following])
-        return following
-
-    def _take(self) -> list[int]:
-        """Return the waiting calls that may begin: a serial call only runs alone."""
-        taken: list[int] = []
-        while self._waiting and len(self._running) < self._max_parallel:
-            index = self._waiting[0]
-            beside = self._runner.runs_beside_others(self._calls[index])
-            if self._running and not (beside and all(self._running.values())):
-                break
-            self._running[index] = beside
-            taken.append(self._waiting.popleft())
-        return taken
-
-    def _is_fatal(self, index: int) -> bool:
-        outcome = self.outcomes[index]
-        return outcome is not None and outcome.fatal is not None
 
 
 async def _invoke(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> object:
     """Call the function where it belongs, within its time."""
     if tool.timeout is None:
         return await _invoke_untimed(tool, ctx, keywords)
+    timer = asyncio.timeout(tool.timeout)
     try:
-        async with asyncio.timeout(tool.timeout) as timer:
+        async with timer:
             return await _invoke_untimed(tool, ctx, keywords)
     except TimeoutError as error:
         if not timer.expired():
@@ -323,7 +252,9 @@ async def _invoke_untimed(tool: Tool, ctx: RunContext, keywords: dict[str, Any])
     arguments: tuple[Any, ...] = (ctx,) if tool.takes_context else ()
     if not tool.as_keywords:
         arguments, keywords = (*arguments, keywords), {}
-    if tool.is_async or tool.isolation == "inline":
+    if tool.is_async:
+        return await tool.function(*arguments, **keywords)
+    if tool.isolation == "inline":
         value = tool.function(*arguments, **keywords)
     else:
         value = await THREADS.run(lambda: tool.function(*arguments, **keywords))
@@ -335,15 +266,16 @@ def _as_result(call: ToolCall, value: object, tool: Tool) -> ToolResult:
         return result_of(call, value, tool.max_output)
     except NotStorable as error:
         raise CallFailed(
-            f"Tool {tool.name!r} ran, but its result cannot be told: {error}", "execution", _fatal(tool, error)
+            f"Tool {tool.name!r} ran, but its result cannot be told: {error}",
+            "execution",
+            _fatal(tool, error),
         ) from error
 
 
 def _control(tool: Tool, value: object) -> Control | None:
-    control = control_of(value)
-    if control is None and tool.interrupt:
-        return Interrupt(f"Tool {tool.name!r} interrupts the run.")
-    return control
+    if isinstance(value, Control):
+        return value
+    return Interrupt(f"Tool {tool.name!r} interrupts the run.") if tool.interrupt else None
 
 
 def _fatal(tool: Tool, error: Exception) -> Exception | None:

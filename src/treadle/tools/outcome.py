@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from treadle.control import Control, Finish, Interrupt, Next
@@ -13,6 +15,8 @@ from treadle.usage import NOTHING, Usage
 from treadle.values import clean, json_text
 
 ResultPart = Text | Image | Audio | File
+PLAIN = frozenset((int, float, bool, dict, type(None)))
+"""Types of values that are neither parts nor ask for anything."""
 
 
 class ToolOutcome(Struct, frozen=True, kw_only=True):
@@ -46,29 +50,23 @@ def result_of(call: ToolCall, value: object, max_output: int) -> ToolResult:
     Raises:
         NotStorable: the value has no JSON form; the message names its type.
     """
-    match value:
-        case str():
-            return ToolResult(call.id, call.name, _text_parts(value, max_output))
-        case Text() | Image() | Audio() | File():
-            return ToolResult(call.id, call.name, _capped((value,), max_output))
-        case Next() | Finish():
-            return result_of(call, value.output, max_output)
-        case Interrupt():
-            return result_of(call, value.reason if value.output is None else value.output, max_output)
-        case list() | tuple() if _are_parts(value):
-            parts = tuple(Text(clean(item)) if isinstance(item, str) else item for item in value)
-            return ToolResult(call.id, call.name, _capped(parts, max_output))
-        case _:
-            return _structured(call, value, max_output)
-
-
-def control_of(value: object) -> Control | None:
-    """Return the value when it asks something of the loop."""
-    return value if isinstance(value, Next | Interrupt | Finish) else None
+    if isinstance(value, str):
+        return ToolResult(call.id, call.name, _text_parts(value, max_output))
+    if type(value) in PLAIN:
+        return _structured(call, value, max_output)
+    if isinstance(value, Next | Finish):
+        return result_of(call, value.output, max_output)
+    if isinstance(value, Interrupt):
+        told = value.reason if value.output is None else value.output
+        return result_of(call, told, max_output)
+    parts = _parts_of(value)
+    if parts:
+        return ToolResult(call.id, call.name, _capped(parts, max_output))
+    return _structured(call, value, max_output)
 
 
 def cut(text: str, max_bytes: int) -> str:
-    """Return `text` within `max_bytes` of UTF-8: its head, a marker with the number left out, its tail."""
+    """Return `text` within `max_bytes` of UTF-8: its head, a marker with its size, its tail."""
     if len(text) * 4 <= max_bytes:
         return text
     encoded = text.encode()
@@ -94,10 +92,18 @@ def _text_parts(text: str, max_output: int) -> tuple[Text, ...]:
     return (Text(text),) if text else ()
 
 
-def _are_parts(items: list[object] | tuple[object, ...]) -> bool:
-    """Whether a list mixes parts (and texts) rather than being a value of its own."""
-    has_part = any(isinstance(item, Text | Image | Audio | File) for item in items)
-    return has_part and all(isinstance(item, str | Text | Image | Audio | File) for item in items)
+def _parts_of(value: object) -> tuple[ResultPart, ...]:
+    """Return the parts of a list that mixes parts and texts; () for a value of its own."""
+    if isinstance(value, ResultPart):
+        return (value,)
+    if type(value) is not list and type(value) is not tuple:
+        return ()
+    items: Sequence[object] = value
+    if not any(isinstance(item, ResultPart) for item in items):
+        return ()
+    parts = [Text(item) if isinstance(item, str) else item for item in items]
+    known = tuple(part for part in parts if isinstance(part, ResultPart))
+    return known if len(known) == len(parts) else ()
 
 
 def _capped(parts: tuple[ResultPart, ...], max_output: int) -> tuple[ResultPart, ...]:

@@ -181,8 +181,11 @@ def _union(members: tuple[Any, ...]) -> PlainType | None:
     """Unions of scalars, where the type of a value says alone which member it is."""
     found = [plain_type(member) for member in members]
     scalars = [plain for plain in found if plain is not None and "type" in plain.schema]
-    if len(scalars) != len(members) or sum(_is_container(plain) for plain in scalars) > 1:
+    kinds = [plain.schema["type"] for plain in scalars]
+    if len(scalars) != len(members) or sum(kind in ("array", "object") for kind in kinds) > 1:
         return None
+    if "number" in kinds and any(_is_integer_literal(plain.schema) for plain in scalars):
+        return None  # pydantic takes 2.0 for the literal 2
     conversions = [_exactly(float) if p.convert is _to_float else p.convert for p in scalars]
 
     def convert(value: Any) -> Any:
@@ -196,5 +199,5 @@ def _union(members: tuple[Any, ...]) -> PlainType | None:
     return PlainType({"anyOf": schemas}, convert)
 
 
-def _is_container(plain: PlainType) -> bool:
-    return plain.schema["type"] in ("array", "object")
+def _is_integer_literal(schema: dict[str, Any]) -> bool:
+    return schema["type"] == "integer" and ("enum" in schema or "const" in schema)

@@ -13,7 +13,7 @@ from treadle.tools.tool import Tool, as_tool
 
 
 class ToolRegistry:
-    """An immutable set of tools. `specs` is one tuple object, so that encoders can keep its bytes."""
+    """An immutable set of tools. `specs` is one tuple object: encoders keep what they made of it."""
 
     __slots__ = ("_tools", "specs")
 
@@ -24,11 +24,13 @@ class ToolRegistry:
             name = safe_name(found.name)
             if name in self._tools:
                 raise DuplicateTool(
-                    f"Tool {found.name!r} is defined twice (as {name!r}); rename one with @tool(name=...)."
+                    f"Tool {found.name!r} is defined twice (as {name!r}); "
+                    "rename one with @tool(name=...)."
                 )
             self._tools[name] = found
         self.specs = tuple(
-            ToolSpec(name, found.description, found.parameters) for name, found in self._tools.items()
+            ToolSpec(name, found.description, found.parameters)
+            for name, found in self._tools.items()
         )
 
     def __len__(self) -> int:
@@ -49,4 +51,5 @@ class ToolRegistry:
         """Return the text that answers a call of a tool that is not here."""
         if not self._tools:
             return f"There is no tool {name!r}; no tools are available."
-        return f"There is no tool {name!r}. Available, nearest first: {', '.join(nearest(name, self.names()))}."
+        known = ", ".join(nearest(name, self.names()))
+        return f"There is no tool {name!r}. Available, nearest first: {known}."

@@ -53,7 +53,7 @@ class ToolThreads:
         with self._lock:
             if self.stuck >= self._most:
                 raise ToolError(
-                    f"All {self._most} tool threads are held by calls that timed out and never returned."
+                    f"All {self._most} tool threads are held by calls that never returned."
                 )
             grow = self._jobs.qsize() >= self._idle and self._threads < self._most
             self._threads += grow

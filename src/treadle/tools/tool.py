@@ -60,11 +60,15 @@ class Tool:
         if not self.name.strip():
             raise InvalidTool("A tool needs a name.")
         if self.timeout is not None and self.timeout <= 0:
-            raise InvalidTool(f"Tool {self.name!r}: timeout={self.timeout} is not more than 0; None is none.")
+            raise InvalidTool(
+                f"Tool {self.name!r}: timeout={self.timeout} is not more than 0; None is none."
+            )
         if self.retries < 0:
             raise InvalidTool(f"Tool {self.name!r}: retries={self.retries} is negative.")
         if self.max_output < 200:
-            raise InvalidTool(f"Tool {self.name!r}: max_output={self.max_output} is below 200 bytes.")
+            raise InvalidTool(
+                f"Tool {self.name!r}: max_output={self.max_output} is below 200 bytes."
+            )
         for option, value, allowed in (
             ("isolation", self.isolation, ("thread", "inline")),
             ("on_error", self.on_error, ("report", "fail")),
@@ -120,11 +124,21 @@ class Tool:
     def from_protocol(cls, source: ToolProtocol) -> Tool:
         """Adapt an object with the tool protocol; it may also have `Tool`'s option fields."""
         options = {name: getattr(source, name) for name in OPTION_FIELDS if hasattr(source, name)}
-        tool = cls.from_schema(source.name, source.description, source.parameters, source.execute, **options)
+        tool = cls.from_schema(
+            source.name, source.description, source.parameters, source.execute, **options
+        )
         return tool.replace(takes_context=True)
 
 
-OPTION_FIELDS = ("timeout", "retries", "parallel", "isolation", "interrupt", "on_error", "max_output")
+OPTION_FIELDS = (
+    "timeout",
+    "retries",
+    "parallel",
+    "isolation",
+    "interrupt",
+    "on_error",
+    "max_output",
+)
 
 
 @overload
@@ -156,8 +170,8 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function: its name, docstring and annotations are what the model sees.
 
-    A first parameter `ctx: RunContext` is given the run and is not in the schema. See `Tool` for the
-    options.
+    A first parameter `ctx: RunContext` is given the run and is not in the schema. See `Tool` for
+    the options.
 
     Raises:
         InvalidTool: an annotation cannot be resolved or has no JSON form, or an option is wrong.
@@ -178,7 +192,9 @@ def as_tool(item: Tool | ToolProtocol | Callable[..., Any]) -> Tool:
         return Tool.from_protocol(item)
     if callable(item):
         return tool(item)
-    raise InvalidTool(f"{item!r} is not a tool: pass a function, a Tool, or an object with its protocol.")
+    raise InvalidTool(
+        f"{item!r} is not a tool: pass a function, a Tool, or an object with its protocol."
+    )
 
 
 def is_async_callable(function: Callable[..., Any]) -> bool:

@@ -41,11 +41,12 @@ class ChatFold:
     """Folds event payloads into deltas and, at the end, the reply.
 
     A reply is whole when a finish reason or ``[DONE]`` came; `done` says that ``[DONE]`` did, and
-    `began` that any chunk did.
+    `spoke` that any chunk did.
     """
 
     __slots__ = (
         "_asked",
+        "_began",
         "_calls",
         "_details",
         "_finish",
@@ -60,8 +61,8 @@ class ChatFold:
         "_thought",
         "_thought_place",
         "_usage",
-        "began",
         "done",
+        "spoke",
     )
 
     def __init__(self, host: str, asked: Asked) -> None:
@@ -80,7 +81,8 @@ class ChatFold:
         self._half = ""
         self._loose = False
         self._plain = False
-        self.began = False
+        self._began = False  # a chunk with a choice came
+        self.spoke = False
         self.done = False
 
     @property
@@ -163,7 +165,8 @@ class ChatFold:
         chunk = self._chunk(payload)
         if chunk is None:
             return
-        if not self.began or chunk.usage is not None or chunk.error is not None or chunk.x_groq:
+        self.spoke = True
+        if not self._began or chunk.usage is not None or chunk.error is not None or chunk.x_groq:
             self._note(chunk)
         for choice in chunk.choices or ():
             if choice.finish_reason:
@@ -205,7 +208,7 @@ class ChatFold:
             self._usage = usage
         self._id = self._id or chunk.id
         self._model = self._model or chunk.model
-        self.began = self.began or bool(chunk.choices)
+        self._began = self._began or bool(chunk.choices)
 
     def _take(self, delta: WireMessage, deltas: list[ModelDelta]) -> None:
         text = delta.content

@@ -43,7 +43,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 class ChatTool(ToolSpec, frozen=True):
     """A tool with fields of this protocol's own: `strict`, a cache mark, or a server's own tool.
 
-    `provider` is as on parts. With a ``"type"`` other than "function" it is sent as it stands.
+    `provider` is as on parts: what has a ``"type"`` is sent as it stands, other fields are added.
     """
 
     provider: Opaque | None = None
@@ -166,8 +166,9 @@ def _spoken(message: Message, dialect: ChatDialect) -> list[Wire]:
         content: str | list[Wire] = parts[0].text
     else:
         content = [wire_part(part, dialect) for part in parts if not _is_empty(part)]
-        if len(content) == 1 and content[0].keys() == {"type", "text"}:
-            content = content[0]["text"]
+        is_text = all(block.keys() == {"type", "text"} for block in content)
+        if is_text and (len(content) == 1 or dialect.merge_roles or not dialect.vision):
+            content = "\n\n".join(block["text"] for block in content)
     kept = kept_for(message.provider, dialect)
     if not content and not kept:
         return []
@@ -220,7 +221,7 @@ def _add_reasoning(part: Reasoning, dialect: ChatDialect, wire: Wire, blocks: li
 def _call(call: ToolCall, dialect: ChatDialect) -> Wire:
     kept = kept_for(call.provider, dialect)
     call_id = sent_id(call.id, dialect)
-    if kept.get("type", "function") != "function":
+    if "type" in kept:
         return {"id": call_id, **kept}
     function = {"name": call.name, "arguments": arguments_text(call.raw)}
     return {"id": call_id, "type": "function", "function": function, **kept}
@@ -341,12 +342,12 @@ def _tool(tool: ToolSpec) -> Wire:
     kept: Wire = {}
     if isinstance(tool, ChatTool) and tool.provider:
         kept = dict(tool.provider.get(PROTOCOL) or {})
-    if kept.get("type", "function") != "function":
+    if "type" in kept:
         return kept
-    function: Wire = {"name": tool.name, "description": tool.description}
-    function["parameters"] = tool.parameters
-    extra = kept.pop("function", {})
-    return {"type": "function", "function": {**function, **extra}, **kept}
+    function: Wire = {"name": tool.name, "parameters": tool.parameters}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": {**function, **kept.pop("function", {})}, **kept}
 
 
 def _tool_choice(choice: str | None) -> str | Wire | None:

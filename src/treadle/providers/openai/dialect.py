@@ -96,6 +96,10 @@ def host_of(url: str) -> str:
         raise ConfigError(
             f'base_url {url!r} is not an address; write it like "http://localhost:8000/v1".'
         )
+    if parts.username or parts.password:
+        raise ConfigError(
+            f"base_url for {parts.hostname!r} holds a name or password; pass these in headers=."
+        )
     return parts.hostname if port is None else f"{parts.hostname}:{port}"
 
 

@@ -8,15 +8,18 @@ import re
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 from msgspec import Struct
 
 from treadle.errors import ToolError
+from treadle.tools.threads import THREADS
 
 MOST_OUTPUT = 65_536
 GRACE_SECONDS = 1.0
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.01
+DEAD = (b"Z", b"X", b"x")
 
 SHELL = "/bin/sh"
 PASSED_ON = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
@@ -126,7 +129,7 @@ async def _started(
             await asyncio.wait([starting])
             if starting.exception() is None:
                 transport, listener = starting.result()
-                _signal(transport.get_pid(), signal.SIGKILL)
+                await _end(transport.get_pid(), listener)
                 transport.close()
             raise
         group = transport.get_pid()
@@ -151,7 +154,7 @@ async def _guard() -> AsyncGenerator[asyncio.WriteTransport]:
     try:
         yield lifeline
     finally:
-        lifeline.write(b"\n")
+        lifeline.write(b"\n\n")  # one for a group that it was never told
         await _wait(listener.exited, GRACE_SECONDS)
         transport.close()
 
@@ -187,19 +190,36 @@ async def _end(group: int, listener: _Listener) -> None:
 
 
 async def _leave_time(group: int) -> None:
-    waited = 0.0
-    while waited < GRACE_SECONDS and _signal(group, 0):
-        await asyncio.sleep(POLL_SECONDS)
-        waited += POLL_SECONDS
+    """Wait until everybody in the group is gone, but not for long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_SECONDS):
+            while _signal(group, 0) and await THREADS.run(lambda: _lives(group)):
+                await asyncio.sleep(POLL_SECONDS)
+
+
+def _lives(group: int) -> bool:
+    """Whether anybody in a group is more than dead and not collected yet.
+
+    Orphans are collected by the machine's first process, which in a container may never do it.
+    """
+    try:
+        processes = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:  # not Linux
+        return True
+    for process in processes:
+        with suppress(OSError):  # it may be gone by now
+            status = Path("/proc", process, "stat").read_bytes()
+            state, _, its_group = status[status.rindex(b")") + 2 :].split()[:3]
+            if int(its_group) == group and state not in DEAD:
+                return True
+    return False
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
     """Wait for an event, but not for ever."""
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
-    except TimeoutError:
-        return
 
 
 def _signal(group: int, number: int) -> bool:

@@ -1,0 +1,102 @@
+"""The calls of one reply on their way: some beside each other, some alone, results in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from treadle.messages import ToolCall
+from treadle.state.scoped import WriteGuard
+from treadle.tools.execute import ToolRunner
+from treadle.tools.outcome import ToolOutcome
+
+
+class Batch:
+    """Runs the calls of one reply, at most `max_parallel` at once.
+
+    `first` are the places of the calls that begin at once, `outcomes` is in the order of the calls.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_guard",
+        "_max_parallel",
+        "_next",
+        "_runner",
+        "_running",
+        "first",
+        "outcomes",
+    )
+
+    def __init__(
+        self, runner: ToolRunner, calls: Sequence[ToolCall], *, max_parallel: int = 3
+    ) -> None:
+        self._runner = runner
+        self._calls = calls
+        self._max_parallel = max_parallel
+        self._guard: WriteGuard | None = None
+        self._next = 0
+        self._running: dict[int, bool] = {}
+        self.outcomes: list[ToolOutcome | None] = [None] * len(calls)
+        self.first = self._take()
+
+    @property
+    def begun(self) -> list[str]:
+        """The IDs of the calls that begin at once."""
+        return [self._calls[place].id for place in self.first]
+
+    @property
+    def unfinished(self) -> list[ToolCall]:
+        """The calls without an outcome."""
+        return [self._calls[n] for n, outcome in enumerate(self.outcomes) if outcome is None]
+
+    async def run(self) -> list[ToolOutcome]:
+        """Run the calls and return their outcomes. A fatal one ends the batch: see `unfinished`."""
+        ready = self.first
+        while len(ready) == 1:  # alone: no task needed
+            ready = await self._run_place(ready[0])
+        if ready:
+            await self._run_together(ready)
+        return [outcome for outcome in self.outcomes if outcome is not None]
+
+    async def _run_together(self, ready: list[int]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks: set[asyncio.Task[None]] = set()
+
+                async def follow(place: int) -> None:
+                    for following in await self._run_place(place):
+                        tasks.add(group.create_task(follow(following)))
+                    outcome = self.outcomes[place]
+                    if outcome is not None and outcome.fatal is not None:
+                        for other in tasks - {asyncio.current_task()}:
+                            other.cancel()
+
+                tasks.update(group.create_task(follow(place)) for place in ready)
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from failures  # the first is why the others were cancelled
+
+    async def _run_place(self, place: int) -> list[int]:
+        """Run one call, write its outcome, and return the places of the calls that begin now."""
+        outcome = await self._runner.run_one(self._calls[place], self._guard)
+        self.outcomes[place] = outcome
+        del self._running[place]
+        if outcome.fatal is not None:
+            self._next = len(self._calls)
+        following = self._take()
+        await self._runner.record(outcome, [self._calls[n].id for n in following])
+        return following
+
+    def _take(self) -> list[int]:
+        """Return the waiting calls that may begin: a serial call only runs alone."""
+        taken: list[int] = []
+        if not self._running:  # only calls that overlap must not write the same key
+            self._guard = WriteGuard() if self._next + 1 < len(self._calls) else None
+        while self._next < len(self._calls) and len(self._running) < self._max_parallel:
+            beside = self._runner.runs_beside_others(self._calls[self._next])
+            if self._running and not (beside and all(self._running.values())):
+                break
+            self._running[self._next] = beside
+            taken.append(self._next)
+            self._next += 1
+        return taken
