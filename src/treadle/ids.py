@@ -16,14 +16,9 @@ CallId = NewType("CallId", str)
 LONGEST_ID = 200  # bytes of UTF-8
 
 
-def new_run_id() -> RunId:
-    """Return a fresh run ID: 48 bits of milliseconds and 80 random bits, so IDs sort by time."""
-    return RunId(f"run_{_stamp()}")
-
-
-def new_conversation_id() -> ConversationId:
-    """Return a fresh conversation ID; they sort by time like run IDs."""
-    return ConversationId(f"conv_{_stamp()}")
+def new_stamp() -> str:
+    """Return 48 bits of milliseconds and 80 random bits in hex, so that stamps sort by time."""
+    return f"{time.time_ns() // 1_000_000:012x}{urandom(10).hex()}"
 
 
 def new_span_id() -> str:
@@ -66,7 +61,3 @@ def _problem(value: str) -> str:
     if len(value.encode()) > LONGEST_ID:
         return f"has {len(value.encode())} bytes; at most {LONGEST_ID} are allowed."
     return ""
-
-
-def _stamp() -> str:
-    return f"{time.time_ns() // 1_000_000:012x}{urandom(10).hex()}"

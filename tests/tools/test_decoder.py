@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, NewType, Optional, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
 from uuid import UUID
 
 import pytest
@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, TypeAdapter
 from pydantic import Field as PydanticField
 
 from treadle.tools.annotations import Field
-from treadle.tools.decoder import ArgumentDecoder, TypeDecoder
+from treadle.tools.decoder import ArgumentDecoder
 from treadle.tools.signature import ArgumentsInvalid, inspect_function
 
 
@@ -43,7 +43,7 @@ class Level(enum.IntEnum):
 class Point:
     x: int
     y: int = 0
-    tags: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list[str])
 
 
 class Options(TypedDict, total=False):
@@ -86,56 +86,55 @@ UTC = dt.UTC
 ID = "12345678-1234-5678-1234-567812345678"
 
 
-@pytest.mark.parametrize(
-    ("kind", "given", "expected"),
-    [
-        (str, "x", "x"),
-        (int, 5, 5),
-        (int, 10**30, 10**30),
-        (int, "5", 5),
-        (int, True, 1),
-        (float, 5, 5.0),
-        (bool, "yes", True),
-        (None, None, None),
-        (Any, {"a": 1}, {"a": 1}),
-        (Literal["a", 1], 1, 1),
-        (Color, "red", Color.RED),
-        (Level, 2, Level.HIGH),
-        (Optional[int], None, None),
-        (int | str, "5", "5"),
-        (list[int], [1, "2"], [1, 2]),
-        (dict[int, Color], {"1": "blue"}, {1: Color.BLUE}),
-        (tuple[int, str], [1, "a"], (1, "a")),
-        (tuple[int, ...], [1, 2, 3], (1, 2, 3)),
-        (set[int], [1, 2, 2], {1, 2}),
-        (frozenset[Color], ["red"], frozenset({Color.RED})),
-        (Sequence[int], [1], [1]),
-        (Mapping[str, int], {"a": 1}, {"a": 1}),
-        (dt.datetime, "2026-01-02T03:04:05Z", dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
-        (dt.date, "2026-01-02", dt.date(2026, 1, 2)),
-        (dt.time, "03:04", dt.time(3, 4)),
-        (dt.timedelta, "PT90S", dt.timedelta(seconds=90)),
-        (dt.timedelta, 90, dt.timedelta(seconds=90)),
-        (Decimal, "1.10", Decimal("1.10")),
-        (Decimal, 3, Decimal(3)),
-        (UUID, ID, UUID(ID)),
-        (bytes, "abc", b"abc"),
-        (Path, "a/b", Path("a/b")),
-        (Name, "n", Name("n")),
-        (Point, {"x": 1, "tags": ["t"]}, Point(1, 0, ["t"])),
-        (Options, {"where": {"x": 1}}, {"where": Point(1)}),
-        (Pair, [1], Pair(1)),
-        (Pair, {"left": 1, "right": "q"}, Pair(1, "q")),
-        (
-            Person,
-            {"name": "a", "born": "2000-01-01", "friends": [{"name": "b"}]},
-            Person(name="a", born=dt.date(2000, 1, 1), friends=[Person(name="b")]),
-        ),
-        (Annotated[int, PydanticField(ge=1)] | None, 3, 3),
-        (dict[str, list[Point | None]], {"a": [None, {"x": 2}]}, {"a": [None, Point(2)]}),
-    ],
-    ids=str,
-)
+VALUES: list[tuple[Any, Any, Any]] = [
+    (str, "x", "x"),
+    (int, 5, 5),
+    (int, 10**30, 10**30),
+    (int, "5", 5),
+    (int, True, 1),
+    (float, 5, 5.0),
+    (bool, "yes", True),
+    (None, None, None),
+    (Any, {"a": 1}, {"a": 1}),
+    (Literal["a", 1], 1, 1),
+    (Color, "red", Color.RED),
+    (Level, 2, Level.HIGH),
+    (int | None, None, None),
+    (int | str, "5", "5"),
+    (list[int], [1, "2"], [1, 2]),
+    (dict[int, Color], {"1": "blue"}, {1: Color.BLUE}),
+    (tuple[int, str], [1, "a"], (1, "a")),
+    (tuple[int, ...], [1, 2, 3], (1, 2, 3)),
+    (set[int], [1, 2, 2], {1, 2}),
+    (frozenset[Color], ["red"], frozenset({Color.RED})),
+    (Sequence[int], [1], [1]),
+    (Mapping[str, int], {"a": 1}, {"a": 1}),
+    (dt.datetime, "2026-01-02T03:04:05Z", dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+    (dt.date, "2026-01-02", dt.date(2026, 1, 2)),
+    (dt.time, "03:04", dt.time(3, 4)),
+    (dt.timedelta, "PT90S", dt.timedelta(seconds=90)),
+    (dt.timedelta, 90, dt.timedelta(seconds=90)),
+    (Decimal, "1.10", Decimal("1.10")),
+    (Decimal, 3, Decimal(3)),
+    (UUID, ID, UUID(ID)),
+    (bytes, "abc", b"abc"),
+    (Path, "a/b", Path("a/b")),
+    (Name, "n", Name("n")),
+    (Point, {"x": 1, "tags": ["t"]}, Point(1, 0, ["t"])),
+    (Options, {"where": {"x": 1}}, {"where": Point(1)}),
+    (Pair, [1], Pair(1)),
+    (Pair, {"left": 1, "right": "q"}, Pair(1, "q")),
+    (
+        Person,
+        {"name": "a", "born": "2000-01-01", "friends": [{"name": "b"}]},
+        Person(name="a", born=dt.date(2000, 1, 1), friends=[Person(name="b")]),
+    ),
+    (list[Annotated[int, PydanticField(ge=1)]], [3], [3]),
+    (dict[str, list[Point | None]], {"a": [None, {"x": 2}]}, {"a": [None, Point(2)]}),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "expected"), VALUES, ids=str)
 def test_every_type_is_decoded(kind: Any, given: Any, expected: Any) -> None:
     """The value has the asked type, not only an equal value."""
     value = decoded(kind, given)
@@ -158,7 +157,7 @@ ROUND_TRIPS: list[Any] = [
     Color,
     Point,
     Person,
-    list[Optional[Point]],
+    list[Point | None],
     dict[str, frozenset[Level]],
     Literal["a", "b", 3],
 ]
@@ -168,7 +167,9 @@ ROUND_TRIPS: list[Any] = [
 def test_valid_values_decode_to_themselves(data: st.DataObject, kind: Any) -> None:
     """What is written as JSON comes back equal and of the same type."""
     if kind is Person:
-        value: Any = data.draw(st.builds(Person, name=st.text(), born=st.dates() | st.none(), friends=st.just([])))
+        value: Any = data.draw(
+            st.builds(Person, name=st.text(), born=st.dates() | st.none(), friends=st.just([]))
+        )
     else:
         value = data.draw(st.from_type(kind))
     written = TypeAdapter(kind).dump_json(value)
@@ -192,8 +193,14 @@ def test_valid_values_decode_to_themselves(data: st.DataObject, kind: Any) -> No
         (Path, {"type": "string", "format": "path"}),
         (bytes, {"type": "string", "format": "binary"}),
         (set[int], {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}),
-        (Annotated[int, PydanticField(ge=1, description="N")], {"type": "integer", "minimum": 1, "description": "N"}),
-        (Annotated[list[str], "Tags"], {"type": "array", "items": {"type": "string"}, "description": "Tags"}),
+        (
+            Annotated[int, PydanticField(ge=1, description="N")],
+            {"type": "integer", "minimum": 1, "description": "N"},
+        ),
+        (
+            Annotated[list[str], "Tags"],
+            {"type": "array", "items": {"type": "string"}, "description": "Tags"},
+        ),
     ],
     ids=str,
 )
@@ -228,7 +235,9 @@ def test_defaults_are_shown_as_json() -> None:
     ) -> None: ...
 
     signature = inspect_function(plan, context_type=Context)
-    shown = {name: child.get("default") for name, child in signature.parameters["properties"].items()}
+    shown = {
+        name: child.get("default") for name, child in signature.parameters["properties"].items()
+    }
 
     assert shown == {
         "on": "2026-01-02",
@@ -238,7 +247,13 @@ def test_defaults_are_shown_as_json() -> None:
         "secret": None,
     }
     values = signature.decoder.decode({})
-    assert values == {"on": dt.date(2026, 1, 2), "color": Color.RED, "at": Point(1), "ids": (1, 2), "secret": nothing}
+    assert values == {
+        "on": dt.date(2026, 1, 2),
+        "color": Color.RED,
+        "at": Point(1),
+        "ids": (1, 2),
+        "secret": nothing,
+    }
 
 
 def test_a_default_list_is_not_shared() -> None:
@@ -250,14 +265,24 @@ def test_a_default_list_is_not_shared() -> None:
     assert decoder.decode({})["items"] is not decoder.decode({})["items"]
 
 
-def report(period: Point, tags: list[str], note: str, when: dt.date | None = None, either: str | list[int] = "") -> None:
+def report(
+    period: Point,
+    tags: list[str],
+    note: str,
+    when: dt.date | None = None,
+    either: str | list[int] = "",
+) -> None:
     """Stand for a tool with nested parameters."""
 
 
 def test_a_string_for_an_object_is_decoded() -> None:
     """Only where an object or array is wanted, only once, and real strings stay (BS-09)."""
     decoder = inspect_function(report, context_type=Context).decoder
-    given = {"period": '{"x": 1, "tags": "[\\"t\\"]"}', "tags": '["a","b"]', "note": '{"not":"parsed"}'}
+    given = {
+        "period": '{"x": 1, "tags": "[\\"t\\"]"}',
+        "tags": '["a","b"]',
+        "note": '{"not":"parsed"}',
+    }
 
     values = decoder.decode({**given, "either": "[1]"})
 
@@ -284,7 +309,7 @@ def test_a_string_for_an_object_is_decoded() -> None:
         Person,
         Options,
         Pair,
-        Optional[Point],
+        Point | None,
         int | list[int],
         Point | list[int],
     ],
@@ -292,7 +317,7 @@ def test_a_string_for_an_object_is_decoded() -> None:
 )
 def test_every_container_may_come_as_a_string(kind: Any) -> None:
     """The JSON text of a value of any container type is taken for the value."""
-    examples = ['{"x": 1, "name": "n", "left": 1}', "[1]", "{}", '{"a": 1}']
+    examples = ['{"x": 1}', '{"name": "n"}', '{"left": 1}', "[1]", "{}", '{"a": 1}']
     accepted = [text for text in examples if _accepts(kind, json.loads(text))]
 
     assert accepted
@@ -327,8 +352,13 @@ def test_every_problem_is_told_with_its_place() -> None:
     assert lines[4] == "- note: required, but missing"
     assert lines[5].startswith("- when: expected a valid date")
     assert lines[6] == "- whenn: unknown parameter, did you mean 'when'?, got \"x\""
-    assert lines[7].startswith("Parameters: period (object, required), tags (array of string, required)")
-    assert [problem.path for problem in caught.value.problems][:2] == [("period", "x"), ("period", "y")]
+    assert lines[7].startswith(
+        "Parameters: period (object, required), tags (array of string, required)"
+    )
+    assert [problem.path for problem in caught.value.problems][:2] == [
+        ("period", "x"),
+        ("period", "y"),
+    ]
 
 
 def test_a_union_has_one_line() -> None:
@@ -338,6 +368,7 @@ def test_a_union_has_one_line() -> None:
     message = message_of(Point | Person, {"y": 1})
     assert "- x.x: required, but missing (for Point)" in message
     assert "- x.name: required, but missing (for Person)" in message
+    assert "- x.z: unknown parameter" in message_of(Annotated[Point, "P"], {"x": 1, "z": 1})
 
 
 def test_validators_of_users() -> None:
@@ -353,47 +384,3 @@ def test_validators_of_users() -> None:
     assert "- x: must be even, got 3" in message_of(kind, 3)
     assert "ZeroDivisionError" in message_of(kind, 0)
     assert decoded(kind, 2) == 5
-
-
-class TestTypeDecoder:
-    """Values of one type from a model's text."""
-
-    @pytest.mark.parametrize(
-        ("kind", "text", "expected"),
-        [
-            (list[int], "[1, 2]", [1, 2]),
-            (Point, '{"x": 1}', Point(1)),
-            (int, "5", 5),
-            (Point | Pair, "[1]", Pair(1)),
-            (Person, '{"name": "a"}', Person(name="a")),
-        ],
-    )
-    def test_from_json(self, kind: Any, text: str, expected: Any) -> None:
-        """The text itself is the value, or an object has it under a key."""
-        decoder = TypeDecoder(kind)
-
-        assert decoder.from_json(text) == expected
-        assert decoder.from_json(f'{{"result": {text}}}', under="result") == expected
-
-    def test_schema(self) -> None:
-        """It stands alone, with the definitions it needs."""
-        assert TypeDecoder(list[int]).schema == {"type": "array", "items": {"type": "integer"}}
-        schema = TypeDecoder(Person).schema
-        assert schema["$ref"] == "#/$defs/Person"
-        assert schema["$defs"]["Person"]["required"] == ["name"]
-
-    def test_problems(self) -> None:
-        """They have paths inside the value, and are `ValueError`s."""
-        with pytest.raises(ValueError, match=r"value is not valid.*\n- y: expected a valid integer"):
-            TypeDecoder(Point).from_json('{"x": 1, "y": "a"}')
-        with pytest.raises(ValueError, match=r"- result\[1\]: expected"):
-            TypeDecoder(list[int]).from_json('{"result": [1, "a"]}', under="result")
-        with pytest.raises(ValueError, match="'result'"):
-            TypeDecoder(int).from_json("5", under="result")
-        with pytest.raises(ValueError, match="not valid JSON"):
-            TypeDecoder(int).from_json("{")
-
-    def test_types_without_json_form(self) -> None:
-        """They are refused when the decoder is made."""
-        with pytest.raises(TypeError):
-            TypeDecoder(Context)

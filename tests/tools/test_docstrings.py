@@ -91,13 +91,22 @@ def test_examples_stay() -> None:
     """An example is for the model, in either form."""
     numpy = "Add.\n\nParameters\n----------\na : int\n    A.\n\nExamples\n--------\n>>> add(1)\n2"
 
-    assert describe("Add.\n\nArgs:\n    a: A.\n\nExample:\n    add(1)").text == "Add.\n\nExamples:\nadd(1)"
+    assert (
+        describe("Add.\n\nArgs:\n    a: A.\n\nExample:\n    add(1)").text
+        == "Add.\n\nExamples:\nadd(1)"
+    )
     assert describe(numpy).text == "Add.\n\nExamples:\n>>> add(1)\n2"
 
 
 @pytest.mark.parametrize(
     "docstring",
-    ["Just text.", "Two.\n\nParagraphs: here.", "Bad.\n\nArgs:\n    no colon here", "Odd\n\n:smile: face", ""],
+    [
+        "Just text.",
+        "Two.\n\nParagraphs: here.",
+        "Bad.\n\nArgs:\n    no colon here",
+        "Odd\n\n:smile: face",
+        "",
+    ],
 )
 def test_other_text_is_all_description(docstring: str) -> None:
     """Nothing is lost from a docstring that follows no style."""

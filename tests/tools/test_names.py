@@ -14,9 +14,13 @@ from treadle.errors import DuplicateTool
 from treadle.tools.names import NamedTool, Source, likely, nearest, resolve_names, safe_name
 
 SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}")
-LONG = "northwind.inventory/reporting gateway_get_stock_levels_for_every_warehouse_by_region_current"
+LONG = (
+    "northwind.inventory/reporting gateway_get_stock_levels_for_every_warehouse_by_region_current"
+)
 
-names = st.text(max_size=100) | st.sampled_from(["search", "search web", "search/web", "tool", LONG])
+names = st.text(max_size=100) | st.sampled_from(
+    ["search", "search web", "search/web", "tool", LONG]
+)
 sources: st.SearchStrategy[Source] = st.sampled_from(["agent", "skill", "remote"])
 
 

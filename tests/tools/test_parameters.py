@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import InvalidTool
+from treadle.tools.arguments import is_object
 from treadle.tools.normalize import TYPES
 from treadle.tools.parameters import Parameter, normalize_schema, parameters_schema, with_parameters
 
-EMPTY = {"type": "object", "properties": {}}
+EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def test_a_list_becomes_a_schema() -> None:
@@ -62,9 +63,13 @@ def test_no_parameters_are_an_empty_object() -> None:
 
 def test_a_parameter_can_be_added_again_and_again() -> None:
     """It stands in `required` once, and the last one counts (S15)."""
-    first = parameters_schema([Parameter(name="a", required=True), Parameter(name="a", required=True)])
+    first = parameters_schema(
+        [Parameter(name="a", required=True), Parameter(name="a", required=True)]
+    )
     before = copy.deepcopy(first)
-    second = with_parameters(first, Parameter(name="a", type="integer"), Parameter(name="b", required=True))
+    second = with_parameters(
+        first, Parameter(name="a", type="integer"), Parameter(name="b", required=True)
+    )
 
     assert first == before == {**EMPTY, "properties": {"a": {"type": "string"}}, "required": ["a"]}
     assert second["properties"] == {"a": {"type": "integer"}, "b": {"type": "string"}}
@@ -87,67 +92,78 @@ def test_a_wrong_parameter_is_refused(fields: dict[str, Any], words: str) -> Non
         Parameter(**fields)
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (None, EMPTY),
-        ({}, EMPTY),
-        ({"type": "object"}, EMPTY),
-        ({"type": "object", "properties": None, "required": None}, EMPTY),
-        ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
-        ({"type": ["object", "null"]}, EMPTY),
-        ({"type": "object", "required": []}, EMPTY),
-        ({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}, EMPTY),
-        (
-            {"type": "object", "properties": {"x": {"type": ["string", "null"]}}},
-            {"type": "object", "properties": {"x": {"type": ["string", "null"]}}},
-        ),
-        (
-            {"properties": {"a": {"properties": {"b": {"items": {}}}}, "c": {"enum": ["x"]}, "d": True}},
-            {
-                "type": "object",
-                "properties": {
-                    "a": {"type": "object", "properties": {"b": {"type": "array", "items": {}}}},
-                    "c": {"type": "string", "enum": ["x"]},
-                    "d": {},
-                },
+NORMALISED: list[tuple[Any, Any]] = [
+    (None, EMPTY),
+    ({}, EMPTY),
+    ({"type": "object"}, EMPTY),
+    ({"type": "object", "properties": None, "required": None}, EMPTY),
+    ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+    ({"type": ["object", "null"]}, EMPTY),
+    ({"type": "object", "required": []}, EMPTY),
+    ({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}, EMPTY),
+    (
+        {"type": "object", "properties": {"x": {"type": ["string", "null"]}}},
+        {"type": "object", "properties": {"x": {"type": ["string", "null"]}}},
+    ),
+    (
+        {
+            "properties": {
+                "a": {"properties": {"b": {"items": {}}}},
+                "c": {"enum": ["x"]},
+                "d": True,
+            }
+        },
+        {
+            "type": "object",
+            "properties": {
+                "a": {"type": "object", "properties": {"b": {"type": "array", "items": {}}}},
+                "c": {"type": "string", "enum": ["x"]},
+                "d": {},
             },
-        ),
-        (
-            {"type": "object", "properties": {"a": {"type": "array"}}, "required": ["a", "b", "a"]},
-            {
-                "type": "object",
-                "properties": {"a": {"type": "array", "items": {}}, "b": {}},
-                "required": ["a", "b"],
-            },
-        ),
-        (
-            {"type": "object", "properties": {"a": {"anyOf": [{"items": {}}, {"type": "object"}]}}},
-            {
-                "type": "object",
-                "properties": {"a": {"anyOf": [{"type": "array", "items": {}}, EMPTY]}},
-            },
-        ),
-        (
-            {"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"x": {"type": "integer"}}}}},
-            {
-                "type": "object",
-                "properties": {"x": {"type": "integer"}},
-                "$defs": {"A": {"type": "object", "properties": {"x": {"type": "integer"}}}},
-            },
-        ),
-        (
-            {"properties": {"a": {"default": None, "enum": ["x", None]}}, "additionalProperties": False},
-            {
-                "type": "object",
-                "properties": {"a": {"default": None, "enum": ["x", None]}},
-                "additionalProperties": False,
-            },
-        ),
-    ],
-)
-def test_any_object_schema_is_normalised(given: dict[str, Any] | None, expected: dict[str, Any]) -> None:
-    """What is missing is filled in, null keywords go, and the given schema is not touched (BS-57)."""
+        },
+    ),
+    (
+        {"type": "object", "properties": {"a": {"type": "array"}}, "required": ["a", "b", "a"]},
+        {
+            "type": "object",
+            "properties": {"a": {"type": "array", "items": {}}, "b": {}},
+            "required": ["a", "b"],
+        },
+    ),
+    (
+        {"type": "object", "properties": {"a": {"anyOf": [{"items": {}}, {"type": "object"}]}}},
+        {
+            "type": "object",
+            "properties": {"a": {"anyOf": [{"type": "array", "items": {}}, EMPTY]}},
+        },
+    ),
+    (
+        {"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"x": {"type": "integer"}}}}},
+        {
+            "type": "object",
+            "properties": {"x": {"type": "integer"}},
+            "$defs": {"A": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+        },
+    ),
+    (
+        {
+            "properties": {"a": {"default": None, "enum": ["x", None]}},
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {"a": {"default": None, "enum": ["x", None]}},
+            "additionalProperties": False,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), NORMALISED)
+def test_any_object_schema_is_normalised(
+    given: dict[str, Any] | None, expected: dict[str, Any]
+) -> None:
+    """What is missing is filled in, null keywords go; the given schema stays as it is (BS-57)."""
     before = copy.deepcopy(given)
 
     assert normalize_schema(given) == expected
@@ -157,7 +173,11 @@ def test_any_object_schema_is_normalised(given: dict[str, Any] | None, expected:
 
 def test_alternatives_at_the_top_are_merged() -> None:
     """Providers refuse them there; one object allows what any of them does."""
-    one = {"type": "object", "properties": {"kind": {"const": "a"}, "x": {"type": "integer"}}, "required": ["kind", "x"]}
+    one = {
+        "type": "object",
+        "properties": {"kind": {"const": "a"}, "x": {"type": "integer"}},
+        "required": ["kind", "x"],
+    }
     two = {"properties": {"kind": {"const": "b"}}, "required": ["kind"]}
 
     schema = normalize_schema({"oneOf": [one, two], "properties": {"z": {}}, "required": ["z"]})
@@ -181,7 +201,9 @@ def test_conditions_on_required_are_dropped_at_the_top() -> None:
 
 def test_all_parts_at_the_top_count() -> None:
     """Under `allOf` every part's required properties are required."""
-    given = {"allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"required": ["b"]}]}
+    given: dict[str, Any] = {
+        "allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"required": ["b"]}]
+    }
 
     assert normalize_schema(given)["required"] == ["a", "b"]
 
@@ -195,7 +217,10 @@ def test_all_parts_at_the_top_count() -> None:
         ({"properties": {"a": {"items": {"type": "int"}}}}, "properties.a.items.type"),
         ({"properties": {"a": 5}}, "properties.a"),
         ({"properties": []}, "'properties'"),
-        ({"properties": {"a": {"anyOf": [{"type": "bool"}]}}}, r"anyOf\[0\].type.*did you mean 'boolean'"),
+        (
+            {"properties": {"a": {"anyOf": [{"type": "bool"}]}}},
+            r"anyOf\[0\].type.*did you mean 'boolean'",
+        ),
         ({"properties": {"a": {"enum": []}}}, "properties.a.enum"),
         ({"required": ["a", 5]}, "'required'"),
         ({"required": True}, "'required'"),
@@ -224,37 +249,38 @@ def test_a_schema_that_contains_itself_is_refused() -> None:
         normalize_schema(inner)
 
 
-schemas = st.recursive(
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Return schemas that hold other schemas."""
+    optional: dict[str, st.SearchStrategy[Any]] = {
+        "properties": st.dictionaries(st.text(max_size=3), inner, max_size=3) | st.none(),
+        "required": st.lists(st.text(max_size=3), max_size=3),
+        "items": inner | st.booleans(),
+        "anyOf": st.lists(inner, min_size=1, max_size=2),
+        "additionalProperties": inner | st.booleans(),
+    }
+    return st.fixed_dictionaries({}, optional=optional)
+
+
+schemas: st.SearchStrategy[dict[str, Any]] = st.recursive(
     st.fixed_dictionaries({}, optional={"type": st.sampled_from(TYPES), "description": st.text()}),
-    lambda inner: st.fixed_dictionaries(
-        {},
-        optional={
-            "properties": st.dictionaries(st.text(max_size=3), inner, max_size=3) | st.none(),
-            "required": st.lists(st.text(max_size=3), max_size=3),
-            "items": inner | st.booleans(),
-            "anyOf": st.lists(inner, min_size=1, max_size=2),
-            "additionalProperties": inner | st.booleans(),
-        },
-    ),
+    nested,
     max_leaves=8,
 )
 
 
 def problems_of(schema: Any) -> list[str]:
     """Return what a strict provider would refuse in a schema."""
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return []
     found: list[str] = []
-    known: dict[str, Any] = schema  # pyright: narrowed dicts have unknown members
-    if known.get("type") == "object" and "properties" not in known:
-        found.append("object without properties")
-    if known.get("type") == "array" and "items" not in known:
+    properties = schema.get("properties", {})
+    if schema.get("type") == "object":
+        found += [] if "properties" in schema else ["object without properties"]
+        found += [name for name in schema.get("required", ()) if name not in properties]
+    if schema.get("type") == "array" and "items" not in schema:
         found.append("array without items")
-    for name in known.get("required", ()):
-        if known.get("type") == "object" and name not in known["properties"]:
-            found.append(f"{name} is required and not declared")
-    children = [*known.get("properties", {}).values(), *known.get("anyOf", ())]
-    children += [known.get("items"), known.get("additionalProperties")]
+    children = [*properties.values(), *schema.get("anyOf", ())]
+    children += [schema.get("items"), schema.get("additionalProperties")]
     return found + [problem for child in children for problem in problems_of(child)]
 
 

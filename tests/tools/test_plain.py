@@ -41,15 +41,17 @@ def union_of(kinds: list[Any]) -> Any:
 def wrapped(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Return types made of other types."""
     makers: list[Callable[[Any], Any]] = [optional, list_of, dict_of]
-    made = st.builds(lambda make, kind: make(kind), st.sampled_from(makers), inner)
-    return made | st.builds(union_of, st.lists(inner, min_size=1, max_size=3))
+    made: list[st.SearchStrategy[Any]] = [st.builds(make, inner) for make in makers]
+    return st.one_of(*made, st.builds(union_of, st.lists(inner, min_size=1, max_size=3)))
 
 
 types = st.recursive(st.sampled_from([*SCALARS, Any, list, dict]), wrapped, max_leaves=4)
 leaves = st.sampled_from([None, True, False, 0, 1, 2, -1.5, 2.0, "a", "b", "1", "true", "", 2**60])
 values = st.recursive(
     leaves,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2)
+    ),
     max_leaves=5,
 )
 
@@ -103,7 +105,17 @@ def test_plain_values_are_recognised(kind: Any, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [set[int], bytes, Literal["a", 1], dict[int, str], list[set[int]], Annotated[int, []], complex, str | Any]
+    "kind",
+    [
+        set[int],
+        bytes,
+        Literal["a", 1],
+        dict[int, str],
+        list[set[int]],
+        Annotated[int, []],
+        complex,
+        str | Any,
+    ],
 )
 def test_other_types_are_left_to_pydantic(kind: Any) -> None:
     """Where a value may need converting there is no short way."""
@@ -129,7 +141,9 @@ from treadle.tools.signature import inspect_function
 
 class Ctx: ...
 
-def weather(ctx: Ctx, city: str, unit: Literal["C", "F"] = "C", days: list[int] | None = None) -> str:
+def weather(
+    ctx: Ctx, city: str, unit: Literal["C", "F"] = "C", days: list[int] | None = None
+) -> str:
     "Weather in a city."
     return city
 

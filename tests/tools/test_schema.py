@@ -16,7 +16,12 @@ def object_of(definitions: dict[str, Any], **properties: Any) -> dict[str, Any]:
 
 def test_references_are_written_out() -> None:
     """What stands beside a reference wins, and definitions are gone (BS-09)."""
-    line = {"properties": {"from": {"$ref": "#/$defs/Point"}, "via": {"items": {"$ref": "#/$defs/Point"}}}}
+    line = {
+        "properties": {
+            "from": {"$ref": "#/$defs/Point"},
+            "via": {"items": {"$ref": "#/$defs/Point"}},
+        }
+    }
     schema = object_of(
         {"Point": POINT, "Line": line},
         line={"$ref": "#/$defs/Line", "description": "A line"},
@@ -26,7 +31,10 @@ def test_references_are_written_out() -> None:
     assert inline_refs(schema) == {
         "type": "object",
         "properties": {
-            "line": {"properties": {"from": POINT, "via": {"items": POINT}}, "description": "A line"},
+            "line": {
+                "properties": {"from": POINT, "via": {"items": POINT}},
+                "description": "A line",
+            },
             "any": {"anyOf": [POINT, {"type": "null"}]},
         },
     }
@@ -73,7 +81,9 @@ def test_titles_go_and_properties_called_title_stay() -> None:
     schema = {
         "title": "T",
         "properties": {"title": {"title": "Title", "type": "string", "default": {"title": 1}}},
-        "anyOf": [{"title": "x", "oneOf": [{"title": "y"}], "discriminator": {"propertyName": "k"}}],
+        "anyOf": [
+            {"title": "x", "oneOf": [{"title": "y"}], "discriminator": {"propertyName": "k"}}
+        ],
     }
 
     assert without_titles(schema) == {

@@ -34,69 +34,81 @@ def message_of(decoder: SchemaDecoder, arguments: dict[str, Any]) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("schema", "good", "bad"),
-    [
-        ({"type": "string"}, ["", "x"], [1, None, []]),
-        ({"type": "integer"}, [1, -5, 10**30, 5.0], ["5", 5.5, True, None]),
-        ({"type": "number"}, [1, 1.5, 10**30], ["5", True]),
-        ({"type": "boolean"}, [True, False], [0, 1, "true"]),
-        ({"type": "null"}, [None], [0, ""]),
-        ({"type": "array"}, [[], [1]], ["", {}, None]),
-        ({"type": "object"}, [{}, {"a": 1}], [[], "x"]),
-        ({"type": ["string", "null"]}, ["", None], [1, []]),
-        ({"enum": ["a", 1, None, [1]]}, ["a", 1, 1.0, None, [1]], ["b", True, 2, [1, 1]]),
-        ({"const": {"a": 1}}, [{"a": 1}, {"a": 1.0}], [{"a": True}, {}]),
-        ({"minimum": 3, "maximum": 5}, [3, 4.5, 5, "x"], [2, 5.1]),
-        ({"exclusiveMinimum": 3, "exclusiveMaximum": 5}, [4], [3, 5]),
-        ({"minimum": 3, "exclusiveMinimum": True, "maximum": 5, "exclusiveMaximum": True}, [4], [3, 5]),
-        ({"multipleOf": 0.1}, [0.3, 1, 12345.6], [0.35]),
-        ({"multipleOf": 3}, [0, 9, 9.0, -3], [10]),
-        ({"minLength": 2, "maxLength": 3}, ["ab", "😀😀😀", 5], ["a", "abcd"]),
-        ({"pattern": "^a+$"}, ["a", "aaa", 5], ["b", "ab"]),
-        ({"minItems": 1, "maxItems": 2}, [[1], [1, 2], "x"], [[], [1, 2, 3]]),
-        ({"uniqueItems": True}, [[1, 2, True], [], [[1], [2]]], [[1, 1.0], [{"a": 1}, {"a": 1}]]),
-        ({"minProperties": 1, "maxProperties": 1}, [{"a": 1}], [{}, {"a": 1, "b": 2}]),
-        ({"items": {"type": "integer"}}, [[], [1, 2], "x"], [[1, "2"]]),
-        ({"prefixItems": [{"type": "integer"}], "items": False}, [[], [1]], [["x"], [1, 2]]),
-        ({"items": [{"type": "integer"}], "additionalItems": {"type": "string"}}, [[1, "x"]], [[1, 2]]),
-        ({"contains": {"type": "integer"}}, [["a", 1]], [["a"], []]),
-        ({"contains": {"type": "integer"}, "minContains": 2}, [[1, 2]], [[1]]),
-        ({"required": ["a"]}, [{"a": None}, "x"], [{}, {"b": 1}]),
-        ({"properties": {"a": {"type": "integer"}}}, [{"a": 1}, {"b": "x"}], [{"a": "x"}]),
-        ({"properties": {"a": {}}, "additionalProperties": False}, [{"a": 1}], [{"b": 1}]),
-        ({"additionalProperties": {"type": "integer"}}, [{"a": 1}], [{"a": "x"}]),
-        (
-            {"patternProperties": {"^n_": {"type": "integer"}}, "additionalProperties": False},
-            [{"n_a": 1}],
-            [{"n_a": "x"}, {"m": 1}],
-        ),
-        (
-            {"properties": {"n_a": {"minimum": 5}}, "patternProperties": {"^n_": {"maximum": 9}}},
-            [{"n_a": 7}],
-            [{"n_a": 3}, {"n_a": 10}],
-        ),
-        ({"propertyNames": {"pattern": "^[a-z]+$"}}, [{"ab": 1}], [{"A": 1}]),
-        ({"dependentRequired": {"a": ["b"]}}, [{"a": 1, "b": 1}, {"c": 1}], [{"a": 1}]),
-        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, [1, "x"], [None, []]),
-        ({"oneOf": [{"type": "integer"}, {"minimum": 5}]}, [1, 5.5], [7, 1.5]),
-        ({"allOf": [{"minimum": 1}, {"maximum": 3}]}, [2], [0, 4]),
-        ({"not": {"type": "string"}}, [1], ["x"]),
-        (
-            {"if": {"type": "integer"}, "then": {"minimum": 5}, "else": {"minLength": 2}},
-            [5, "ab", None],
-            [4, "a"],
-        ),
-        (True, [1, None], []),
-        (False, [], [1, None]),
-        ({}, [1, None, "x", []], []),
-        ({"type": "banana", "madeUp": 5, "format": "uuid"}, [1, "x"], []),
-        ({"pattern": r"^\p{L}+$", "minimum": "3", "minLength": None, "enum": "x"}, [1, "1"], []),
-        ({"$ref": "#/nowhere"}, [1], []),
-        ({"$ref": "http://example.org/x"}, [1], []),
-        ({"patternProperties": {r"\p{L}": {"type": "integer"}}, "additionalProperties": False}, [{"a": "x"}], []),
-    ],
-)
+KEYWORDS: list[tuple[Any, list[Any], list[Any]]] = [
+    ({"type": "string"}, ["", "x"], [1, None, []]),
+    ({"type": "integer"}, [1, -5, 10**30, 5.0], ["5", 5.5, True, None]),
+    ({"type": "number"}, [1, 1.5, 10**30], ["5", True]),
+    ({"type": "boolean"}, [True, False], [0, 1, "true"]),
+    ({"type": "null"}, [None], [0, ""]),
+    ({"type": "array"}, [[], [1]], ["", {}, None]),
+    ({"type": "object"}, [{}, {"a": 1}], [[], "x"]),
+    ({"type": ["string", "null"]}, ["", None], [1, []]),
+    ({"enum": ["a", 1, None, [1]]}, ["a", 1, 1.0, None, [1]], ["b", True, 2, [1, 1]]),
+    ({"const": {"a": 1}}, [{"a": 1}, {"a": 1.0}], [{"a": True}, {}]),
+    ({"minimum": 3, "maximum": 5}, [3, 4.5, 5, "x"], [2, 5.1]),
+    ({"exclusiveMinimum": 3, "exclusiveMaximum": 5}, [4], [3, 5]),
+    (
+        {"minimum": 3, "exclusiveMinimum": True, "maximum": 5, "exclusiveMaximum": True},
+        [4],
+        [3, 5],
+    ),
+    ({"multipleOf": 0.1}, [0.3, 1, 12345.6], [0.35]),
+    ({"multipleOf": 3}, [0, 9, 9.0, -3], [10]),
+    ({"minLength": 2, "maxLength": 3}, ["ab", "😀😀😀", 5], ["a", "abcd"]),
+    ({"pattern": "^a+$"}, ["a", "aaa", 5], ["b", "ab"]),
+    ({"minItems": 1, "maxItems": 2}, [[1], [1, 2], "x"], [[], [1, 2, 3]]),
+    ({"uniqueItems": True}, [[1, 2, True], [], [[1], [2]]], [[1, 1.0], [{"a": 1}, {"a": 1}]]),
+    ({"minProperties": 1, "maxProperties": 1}, [{"a": 1}], [{}, {"a": 1, "b": 2}]),
+    ({"items": {"type": "integer"}}, [[], [1, 2], "x"], [[1, "2"]]),
+    ({"prefixItems": [{"type": "integer"}], "items": False}, [[], [1]], [["x"], [1, 2]]),
+    (
+        {"items": [{"type": "integer"}], "additionalItems": {"type": "string"}},
+        [[1, "x"]],
+        [[1, 2]],
+    ),
+    ({"contains": {"type": "integer"}}, [["a", 1]], [["a"], []]),
+    ({"contains": {"type": "integer"}, "minContains": 2}, [[1, 2]], [[1]]),
+    ({"required": ["a"]}, [{"a": None}, "x"], [{}, {"b": 1}]),
+    ({"properties": {"a": {"type": "integer"}}}, [{"a": 1}, {"b": "x"}], [{"a": "x"}]),
+    ({"properties": {"a": {}}, "additionalProperties": False}, [{"a": 1}], [{"b": 1}]),
+    ({"additionalProperties": {"type": "integer"}}, [{"a": 1}], [{"a": "x"}]),
+    (
+        {"patternProperties": {"^n_": {"type": "integer"}}, "additionalProperties": False},
+        [{"n_a": 1}],
+        [{"n_a": "x"}, {"m": 1}],
+    ),
+    (
+        {"properties": {"n_a": {"minimum": 5}}, "patternProperties": {"^n_": {"maximum": 9}}},
+        [{"n_a": 7}],
+        [{"n_a": 3}, {"n_a": 10}],
+    ),
+    ({"propertyNames": {"pattern": "^[a-z]+$"}}, [{"ab": 1}], [{"A": 1}]),
+    ({"dependentRequired": {"a": ["b"]}}, [{"a": 1, "b": 1}, {"c": 1}], [{"a": 1}]),
+    ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, [1, "x"], [None, []]),
+    ({"oneOf": [{"type": "integer"}, {"minimum": 5}]}, [1, 5.5], [7, 1.5]),
+    ({"allOf": [{"minimum": 1}, {"maximum": 3}]}, [2], [0, 4]),
+    ({"not": {"type": "string"}}, [1], ["x"]),
+    (
+        {"if": {"type": "integer"}, "then": {"minimum": 5}, "else": {"minLength": 2}},
+        [5, "ab", None],
+        [4, "a"],
+    ),
+    (True, [1, None], []),
+    (False, [], [1, None]),
+    ({}, [1, None, "x", []], []),
+    ({"type": "banana", "madeUp": 5, "format": "uuid"}, [1, "x"], []),
+    ({"pattern": r"^\p{L}+$", "minimum": "3", "minLength": None, "enum": "x"}, [1, "1"], []),
+    ({"$ref": "#/nowhere"}, [1], []),
+    ({"$ref": "http://example.org/x"}, [1], []),
+    (
+        {"patternProperties": {r"\p{L}": {"type": "integer"}}, "additionalProperties": False},
+        [{"a": "x"}],
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "good", "bad"), KEYWORDS)
 def test_keywords(schema: Any, good: list[Any], bad: list[Any]) -> None:
     """Each keyword accepts and refuses what JSON Schema says; unknown ones refuse nothing."""
     assert [value for value in good if not fits(schema, value)] == []
@@ -151,7 +163,12 @@ def test_a_string_for_an_object_is_decoded() -> None:
         note={"type": "string"},
         either={"type": ["string", "array"]},
     )
-    given = {"period": '{"kind":"week"}', "tags": '["a","b"]', "note": '{"not":"parsed"}', "either": "[1]"}
+    given = {
+        "period": '{"kind":"week"}',
+        "tags": '["a","b"]',
+        "note": '{"not":"parsed"}',
+        "either": "[1]",
+    }
     before = copy.deepcopy(given)
 
     assert decoder.decode(given) == {**given, "period": {"kind": "week"}, "tags": ["a", "b"]}
@@ -164,7 +181,9 @@ def test_a_string_for_an_object_is_decoded() -> None:
 def test_strings_in_strings_and_in_alternatives_are_decoded() -> None:
     """Each layer once, and where a union wants an object too."""
     inner = {"type": "object", "properties": {"days": {"type": "array"}}, "required": ["days"]}
-    decoder = decoder_of(a=inner, b={"anyOf": [inner, {"type": "null"}]}, c={"type": "array", "items": inner})
+    decoder = decoder_of(
+        a=inner, b={"anyOf": [inner, {"type": "null"}]}, c={"type": "array", "items": inner}
+    )
 
     assert decoder.decode({"a": '{"days": "[1]"}'}) == {"a": {"days": [1]}}
     assert decoder.decode({"b": '{"days": "[1]"}'}) == {"b": {"days": [1]}}
@@ -174,7 +193,12 @@ def test_strings_in_strings_and_in_alternatives_are_decoded() -> None:
 def test_the_near_alternative_is_told() -> None:
     """When one member of a union nearly fits, its problem is the message."""
     decoder = decoder_of(
-        x={"anyOf": [{"type": "object", "properties": {"n": {"type": "integer"}}}, {"type": "string"}]}
+        x={
+            "anyOf": [
+                {"type": "object", "properties": {"n": {"type": "integer"}}},
+                {"type": "string"},
+            ]
+        }
     )
 
     assert "- x.n: expected integer" in message_of(decoder, {"x": {"n": "z"}})
@@ -191,7 +215,9 @@ def test_recursive_schemas() -> None:
     decoder = SchemaDecoder({"$ref": "#/$defs/node", "$defs": {"node": node}})
 
     assert decoder.decode({"value": 1, "next": {"value": 2}})
-    assert "- next.next.value: required" in message_of(decoder, {"value": 1, "next": {"value": 1, "next": {}}})
+    assert "- next.next.value: required" in message_of(
+        decoder, {"value": 1, "next": {"value": 1, "next": {}}}
+    )
 
 
 def test_a_schema_that_only_means_itself_ends() -> None:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotRequired, Optional, TypedDict, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    TypedDict,
+    TypeVar,
+)
 
 import msgspec
 import pytest
@@ -85,7 +95,7 @@ class Named(NamedTuple):
 @dataclass
 class Holder:
     leaf: Leaf
-    pets: list[Cat | Dog] = field(default_factory=list)
+    pets: list[Cat | Dog] = field(default_factory=list["Cat | Dog"])
     entry: Entry | None = None
     count: int = 3
 
@@ -122,10 +132,14 @@ def message_of(kind: Any, value: Any) -> str:
     [
         (Leaf, LEAF, Leaf(1)),
         (Leaf, '{"size": 1}', Leaf(1)),
-        (Optional[Leaf], None, None),
+        (Leaf | None, None, None),
         (list[Leaf], [LEAF], [Leaf(1)]),
         (dict[str, tuple[Leaf, ...]], {"a": [LEAF]}, {"a": (Leaf(1),)}),
-        (Tree, {"firstLeaf": LEAF, "subTrees": [{"firstLeaf": LEAF}]}, Tree(Leaf(1), [Tree(Leaf(1))])),
+        (
+            Tree,
+            {"firstLeaf": LEAF, "subTrees": [{"firstLeaf": LEAF}]},
+            Tree(Leaf(1), [Tree(Leaf(1))]),
+        ),
         (Tree, {"firstLeaf": LEAF, "model": {"n": "5"}}, Tree(Leaf(1), model=Model(n=5))),
         (Cat | Dog, {"type": "dog", "bark": LEAF}, Dog(Leaf(1))),
         (Cat | Dog | None, None, None),
@@ -183,9 +197,15 @@ def test_the_schema_of_a_struct() -> None:
     assert tree["properties"]["x"] == {"$ref": "#/$defs/Tree"}
     assert tree["$defs"]["Tree"]["properties"]["firstLeaf"] == leaf
     assert tree["$defs"]["Tree"]["additionalProperties"] is False
-    assert decoder_of(Cat).schema["properties"]["x"]["properties"]["type"] == {"type": "string", "const": "cat"}
+    assert decoder_of(Cat).schema["properties"]["x"]["properties"]["type"] == {
+        "type": "string",
+        "const": "cat",
+    }
     assert decoder_of(Even).schema["properties"]["x"]["properties"]["half"] == {"type": "integer"}
-    assert decoder_of(Holder).schema["properties"]["x"]["properties"]["count"] == {"type": "integer", "default": 3}
+    assert decoder_of(Holder).schema["properties"]["x"]["properties"]["count"] == {
+        "type": "integer",
+        "default": 3,
+    }
     assert decoder_of(Entry).schema["properties"]["x"]["required"] == ["leaf"]
 
 

@@ -7,17 +7,20 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, make_dataclass
+from datetime import date
 from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import pytest
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict, RootModel, SecretStr
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic_core import core_schema
 
 from tests.values.kinds import Color, Item, same
 from treadle.errors import ConfigError, NotStorable
-from treadle.values import pack, register, register_annotation, unpack
+from treadle.values import json_text, pack, register, register_annotation, unpack
 
 
 class Kind(Enum):
@@ -265,8 +268,56 @@ def test_names_are_text(name: str) -> None:
         register(Color, name=name)
 
 
-def test_secrets_are_not_stored() -> None:
-    """What pydantic masks would come back masked, so it is refused."""
+class Odd:
+    """A type whose JSON form pydantic does not take back."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
+        ser = core_schema.plain_serializer_function_ser_schema(str)
+        return core_schema.is_instance_schema(cls, serialization=ser)
+
+
+Root = RootModel[list[int]]
+
+
+class Range(BaseModel, Generic[T]):
+    start: T
+
+
+@pydantic_dataclass
+class Checked:
+    when: date
+    parent: Checked | None = None
+
+
+def test_every_pydantic_form_is_stored() -> None:
+    """Root models, generic models and pydantic's dataclasses come back too."""
+    values = [Root([1]), Range[date](start=date(2026, 1, 2)), Checked(date(2026, 1, 2))]
+    for kind in (Root, Range[date], Checked):
+        register_annotation(kind)
+
+    assert same(unpack(pack(values)), values)
+    assert json_text(values) == '[[1],{"start":"2026-01-02"},{"when":"2026-01-02","parent":null}]'
+
+
+def test_models_with_later_parts_are_stored() -> None:
+    """A model that pydantic could not complete at first is stored once it is complete."""
+    assert same(unpack(pack(Whole(part=Part(x=1)))), Whole(part=Part(x=1)))
+
+
+@register
+class Whole(BaseModel):
+    part: Part
+
+
+class Part(BaseModel):
+    x: int
+
+
+def test_what_pydantic_changes_is_not_stored() -> None:
+    """What would come back masked, or not at all, is refused."""
+    with pytest.raises(NotStorable, match=r"pydantic's JSON form of a .*Odd does not give it back"):
+        pack(register(Odd)())
 
     class Login(BaseModel):
         password: SecretStr

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import sys
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -56,6 +58,10 @@ class Array(Struct, array_like=True, tag=True):
 
 
 class Text(str):
+    __slots__ = ()
+
+
+class Triple(tuple[int, int, int]):
     __slots__ = ()
 
 
@@ -126,7 +132,8 @@ TEXTS: list[tuple[Any, str]] = [
         {Color.RED: 1, date(2026, 1, 2): 2, Decimal("1.0"): 3},
         '{"red":1,"2026-01-02":2,"1.0":3}',
     ),
-    ([Text("x")], '["x"]'),
+    ([Text("x"), Triple((1, 2, 3))], '["x",[1,2,3]]'),
+    (["\ud800", 1, None], '["\ufffd",1,null]'),
     ({"é\ud83d": ["\udfff", "\ud83d\ude00"]}, '{"é\ufffd":["\ufffd","\U0001f600"]}'),
     ("plain \ud83d text", "plain \ud83d text"),
     (Text("sub"), "sub"),
@@ -174,6 +181,22 @@ def test_cycles_are_refused() -> None:
 
     with pytest.raises(NotStorable, match="contains itself"):
         json_text(ring)
+
+
+def test_depth_is_bounded() -> None:
+    """A result nested deeper than 200 levels, or than Python's stack, is an error of its own."""
+    value: Any = 1
+    for _ in range(201):
+        value = [value]
+
+    def down(levels: int) -> Any:
+        return down(levels - 1) if levels else json_text(value[0])
+
+    assert json_text(value[0]) == "[" * 200 + "1" + "]" * 200
+    with pytest.raises(NotStorable, match="nested more than 200 levels deep"):
+        json_text(value)
+    with pytest.raises(NotStorable, match="recursion"):
+        down(sys.getrecursionlimit() - len(inspect.stack()) - 100)
 
 
 @given(

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, defstruct
-from pydantic import BaseModel, PrivateAttr, create_model
+from pydantic import BaseModel, HttpUrl, PrivateAttr, create_model
 
-from tests.values.kinds import Color, same
+from tests.values.kinds import NOTHING, Color, same
 from treadle.errors import CorruptJournal, StoreError, UnknownType
 from treadle.values import pack, register, unpack
 
@@ -217,6 +217,46 @@ def test_removed_fields_are_not_dropped(make: Any) -> None:
         unpack(plain)
 
 
+def test_added_containers_are_new_each_time() -> None:
+    """A default that a factory makes is made for each value."""
+    plain = pack(register(make_dataclass("Bag", [("a", int)]))(1))
+    bag = make_dataclass("Bag", [("a", int), ("b", list[int], field(default_factory=list[int]))])
+    register(bag)
+
+    one, other = unpack([plain, plain])
+
+    assert (one.a, one.b) == (1, [])
+    assert one.b is not other.b
+
+
+def test_a_changed_model_keeps_what_was_never_set() -> None:
+    """Defaults are not validated, before a change of the class and after it."""
+    plain = pack(register(model_of(a=(int, NOTHING)), name="defaulted")())
+    register(model_of(a=(str, NOTHING)), name="defaulted")
+
+    assert unpack(plain).a is None
+
+
+@register
+class Open(BaseModel):
+    """A model that is read before pydantic could complete it."""
+
+    x: Ajar
+
+
+class Ajar(BaseModel):
+    y: int
+
+
+def test_an_incomplete_model_is_completed_by_the_read() -> None:
+    """A model whose parts were defined after it is read like any other."""
+    closed = register(model_of(x=(Ajar, ...)), name="closed")
+    plain: Any = pack(closed(x=Ajar(y=1)))
+    plain["of"] = "tests.values.test_unpacking:Open"
+
+    assert same(unpack(plain), Open(x=Ajar(y=1)))
+
+
 def test_a_changed_model_is_validated() -> None:
     """BS-37: what pydantic accepts becomes the new type; what it refuses is an error."""
     plain: Any = pack(
@@ -232,22 +272,36 @@ def test_a_changed_model_is_validated() -> None:
 
 
 def test_added_private_attributes_take_their_default() -> None:
-    """A model that gained a private attribute has it after a read."""
+    """A model that gained private attributes has them after a read."""
 
     class Old(BaseModel):
-        x: int
+        x: int = 1
 
     class New(BaseModel):
-        x: int
+        x: int = 1
         _seen: list[int] = PrivateAttr(default_factory=list[int])
+        _place: list[str] = PrivateAttr(["here"])
         _unset: int = PrivateAttr()
 
-    plain: Any = pack(register(Old, name="tests:seen")(x=1))
+        def taken(self) -> tuple[list[int], list[str]]:
+            return self._seen, self._place
+
+    plain: Any = pack(register(Old, name="tests:seen")())
     register(New, name="tests:seen2")
     plain["of"] = "tests:seen2"
 
-    assert unpack(plain) == New(x=1)
-    assert unpack(plain)._seen == []
+    assert unpack(plain) == New()
+    assert unpack(plain).taken() == ([], ["here"])
+    assert unpack(plain).model_fields_set == set()
+
+
+def test_a_custom_type_that_refuses_is_an_error() -> None:
+    """What pydantic cannot read back names the type, like everything else that no longer fits."""
+    plain: Any = pack(register(HttpUrl)("https://x.org"))
+    plain["v"]["json"] = "no url"
+
+    with pytest.raises(UnknownType, match=r"does not fit pydantic\.networks\.HttpUrl any more"):
+        unpack(plain)
 
 
 def test_enum_members_are_checked() -> None:

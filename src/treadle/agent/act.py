@@ -29,7 +29,7 @@ class Actor:
     async def act(
         self, reply: ModelReply, calls: tuple[ToolCall, ...]
     ) -> tuple[Ending | None, bool]:
-        """Run the reply's calls; return how the run ends by that, and whether the call limit was hit.
+        """Run the reply's calls; return how that ends the run, and whether the limit was hit.
 
         Ordinary calls run before an output that came with them is accepted: while one of them
         failed the run is not over.

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, Generic, Unpack
 
 from treadle.agent.blocking import run_blocking
+from treadle.agent.conduct import conduct
 from treadle.agent.output import output_type
 from treadle.agent.result import OutputT, RunResult
 from treadle.agent.run import Run
-from treadle.agent.setup import OnLimit, RunOptions, RunSetup, RunStart, check_options
-from treadle.agent.stores import conversation_store
-from treadle.errors import ConfigError, InvalidInput
+from treadle.agent.setup import Input, OnLimit, RunOptions, RunSetup, begin_run
+from treadle.agent.work import Work
+from treadle.errors import ConfigError
 from treadle.events import AnyEvent
-from treadle.ids import check_id, new_conversation_id, new_run_id
 from treadle.limits import Limits
-from treadle.messages import Message, Thread, UserPart, as_parts
 from treadle.models.resolve import resolve_model
 from treadle.models.retry import Retry
 from treadle.ports.context import DepsT
@@ -28,7 +27,6 @@ from treadle.prompts.render import Instructions
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.tool import Tool
 
-Input = str | UserPart | Iterable[str | UserPart]
 AnyTool = Tool | ToolProtocol | Callable[..., Any]
 
 DEFAULT_LIMITS = Limits()
@@ -93,7 +91,7 @@ class Agent(Generic[DepsT, OutputT]):
             ConfigError: the agent or an option cannot work.
             InvalidInput: there is nothing to say, or options contradict.
         """
-        return self._start(input, options, watched=True)
+        return Run(self._work(input, options))
 
     async def run(
         self, input: Input | None = None, **options: Unpack[RunOptions]
@@ -103,7 +101,7 @@ class Agent(Generic[DepsT, OutputT]):
         Raises:
             TreadleError: what ended a failed run; its `.result` has what there is.
         """
-        return await self._start(input, options, watched=False).finish()
+        return await conduct(self._work(input, options))
 
     def run_sync(
         self, input: Input | None = None, **options: Unpack[RunOptions]
@@ -114,8 +112,8 @@ class Agent(Generic[DepsT, OutputT]):
     async def stream(
         self, input: Input | None = None, **options: Unpack[RunOptions]
     ) -> AsyncGenerator[AnyEvent]:
-        """Start a run and yield its events; leaving early cancels it, a failed one raises at the end."""
-        run = self._start(input, options, watched=True)
+        """Start a run and yield its events; leaving early cancels it, a failed one raises."""
+        run = self.start(input, **options)
         try:
             async for event in run:
                 yield event
@@ -124,19 +122,18 @@ class Agent(Generic[DepsT, OutputT]):
             if not run.done:
                 await run.cancel("The reader left.")
 
-    def _start(self, input: Input | None, options: RunOptions, *, watched: bool) -> Run[OutputT]:
-        if options:
-            check_options(options)
-        start, system = self._begin(input, options)
-        setup = self._setup(options)
+    def _work(self, input: Input | None, options: RunOptions) -> Work:
+        start, system = begin_run(input, options, self.store)
+        setup = self._ready[0] if self._ready and not options else self._setup(options)
         if system is not None and options.get("instructions") is None:
             setup = replace(setup, instructions=system)
-        return Run(setup, start, watched=watched)
+        return Work(setup, start)
 
     def _setup(self, options: RunOptions) -> RunSetup:
         """Resolve the agent once, and lay this run's options over it."""
         if not self._ready:
-            self._ready.append(self._resolve(options.get("model") or self.model))
+            own = self.model if self.model is not None else options.get("model")
+            self._ready.append(self._resolve(own))
         setup = self._ready[0]
         model = options.get("model")
         if model is not None:
@@ -169,37 +166,6 @@ class Agent(Generic[DepsT, OutputT]):
             retry=self.retry,
             max_parallel_tools=self.max_parallel_tools,
         )
-
-    def _begin(self, input: Input | None, options: RunOptions) -> tuple[RunStart, str | None]:
-        """Return what the run begins with, and the instructions that its history brought along."""
-        history = options.get("history") or ()
-        thread, system = Thread(history), None
-        if thread and thread[0].role == "system":
-            system = thread[0].text
-            thread = Thread(thread[1:])
-        conversation, run_id = options.get("conversation"), options.get("run_id")
-        store = options.get("store") or self.store
-        if conversation is not None:
-            check_id(conversation, "conversation")
-            store = store or conversation_store()
-        parts = () if input is None else as_parts(input)
-        if not parts and not thread and conversation is None:
-            raise InvalidInput(
-                "There is nothing to say: the input is empty and there is no history."
-            )
-        start = RunStart(
-            run_id=new_run_id() if run_id is None else check_id(run_id, "run"),
-            conversation_id=conversation or new_conversation_id(),
-            input=Message("user", parts) if parts else None,
-            history=thread,
-            state=options.get("state"),
-            deps=options.get("deps"),
-            store=store,
-            observers=tuple(options.get("observers") or ()),
-            requirements=tuple(options.get("requirements") or ()),
-            metadata=dict(options.get("metadata") or {}),
-        )
-        return start, system
 
 
 REPLACED = ("limits", "instructions", "max_parallel_tools")

@@ -129,7 +129,9 @@ class EventBus:
     def emit(
         self, kind: Callable[..., Event], span_id: str, parent_id: str | None, *fields: Any
     ) -> None:
-        """Build an event and deliver it."""
+        """Build an event and deliver it; without readers there is nothing to do."""
+        if not self._readers:
+            return
         self._seq += 1
         event: Any = kind(
             self._run_id, self._seq, span_id, parent_id, self._agent, self._path, now(UTC), *fields

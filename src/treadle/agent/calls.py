@@ -79,7 +79,7 @@ class CallIds:
 
 
 class Answers:
-    """The results of one reply's calls, as they come; `message` has them in the order of the calls."""
+    """The results of one reply's calls, as they come; `message` has them in order."""
 
     __slots__ = ("calls", "results")
 
@@ -95,6 +95,5 @@ class Answers:
     @property
     def message(self) -> Message:
         """All results, those that are missing marked as interrupted."""
-        return Message(
-            "tool", tuple(self.results.get(call.id) or interrupted(call) for call in self.calls)
-        )
+        results = (self.results.get(call.id) or interrupted(call) for call in self.calls)
+        return Message("tool", tuple(results))

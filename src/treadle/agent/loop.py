@@ -38,7 +38,8 @@ class Loop:
     async def run(self) -> AnyResult:
         """Run to the end and return the result, or raise the error that ended it."""
         try:
-            self._work.check_stop()
+            if self._work.stop is not None:
+                return await settle(self._work, self._work.stop)  # before its first step
             await self._work.open()
             ending = await self._turns()
         except asyncio.CancelledError:
@@ -161,8 +162,8 @@ class Loop:
         if not calls or self._cuts > MOST_CUTS:
             work.asker.partial = [reply.message.text]
             raise IncompleteReply(
-                "The reply was cut off at the output limit; raise ModelSettings(max_output_tokens=...) "
-                "or ask for less at once.",
+                "The reply was cut off at the output limit; raise "
+                "ModelSettings(max_output_tokens=...) or ask for less at once.",
                 provider=work.setup.profile.provider,
                 model=reply.model or work.setup.profile.name,
                 partial=reply.message.text,
@@ -222,11 +223,10 @@ class Loop:
 
     def _cancelled(self) -> Ending:
         """Return the ending of a cancelled run: as asked for, or as the task's own cancellation."""
-        if self._work.stop is None:
-            return Ending(
-                stop_reason="cancelled", reason="The task that ran it was cancelled.", raises=True
-            )
-        task = asyncio.current_task()
-        while task is not None and task.cancelling():
-            task.uncancel()
-        return self._work.stop
+        stop, task = self._work.stop, self._work.task
+        if stop is not None and task is not None and task.uncancel() == 0:
+            return stop
+        # Somebody else cancelled the task, whatever was asked for before.
+        return Ending(
+            stop_reason="cancelled", reason="The task that ran it was cancelled.", raises=True
+        )

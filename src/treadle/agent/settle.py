@@ -13,6 +13,7 @@ from treadle.agent.work import Work
 from treadle.errors import RunFailed, TreadleError
 from treadle.events import AnswerStored, RunFinished, RunPaused
 from treadle.messages import Message
+from treadle.state.scoped import State
 from treadle.tools.outcome import ToolOutcome, error_result
 
 SETTLE_SECONDS = 5.0
@@ -23,6 +24,7 @@ async def settle(work: Work, ending: Ending) -> AnyResult:
 
     When the end cannot be stored the run has failed, whatever it had come to.
     """
+    work.task = None  # whoever wants to end the run early now is late
     try:
         if not ending.stored:
             async with asyncio.timeout(SETTLE_SECONDS):
@@ -64,7 +66,7 @@ async def _store_end(work: Work, ending: Ending) -> None:
 
 async def _keep_partial(work: Work) -> None:
     """Keep what was seen of a reply that never became whole; it is marked, and no answer."""
-    text = "".join(work.asker.partial)
+    text = "".join(work.asker.partial) if work.opened else ""
     if text.strip():
         await work.add(replace(Message.assistant(text), incomplete=True))
 
@@ -80,7 +82,7 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         turns=work.budget.turns,
         seconds=time.perf_counter() - work.began,
         tool_results=work.tool_results,
-        state=work.state,
+        state=work.state if work.state is not None else State(),
         reason=ending.reason,
     )
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
+from msgspec import Struct
+
 from treadle.agent.output import OutputType
+from treadle.agent.stores import conversation_store
 from treadle.errors import ConfigError, InvalidInput
+from treadle.ids import check_id, new_stamp
 from treadle.limits import Limits
-from treadle.messages import Message, Thread
+from treadle.messages import Message, Thread, UserPart, as_parts
 from treadle.models.retry import Retry
 from treadle.ports.middleware import Hooks, Middleware
 from treadle.ports.model import Model, ModelDelta, ModelProfile, ModelRequest, ModelSettings
@@ -20,6 +25,8 @@ from treadle.state.scoped import State
 from treadle.tools.registry import ToolRegistry
 
 OnLimit = Literal["answer", "error", "pause"]
+Input = str | UserPart | Iterable[str | UserPart]
+NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 
 
 class RunOptions(TypedDict, total=False):
@@ -72,20 +79,71 @@ class RunSetup:
     max_parallel_tools: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStart:
+class RunStart(Struct, frozen=True, kw_only=True):
     """What this one run begins with."""
 
     run_id: str
     conversation_id: str
     input: Message | None
     history: Thread
-    state: State | Mapping[str, Any] | None
-    deps: Any
-    store: Store | None
-    observers: tuple[Observer, ...]
-    requirements: tuple[str, ...]
-    metadata: Mapping[str, Any]
+    state: State | Mapping[str, Any] | None = None
+    deps: Any = None
+    store: Store | None = None
+    observers: tuple[Observer, ...] = ()
+    requirements: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = NO_METADATA
+
+
+def begin_run(
+    input: Input | None, options: RunOptions, store: Store | None
+) -> tuple[RunStart, str | None]:
+    """Return what the run begins with, and the instructions that its history brought along.
+
+    `store` is the agent's own, used when the options name none.
+
+    Raises:
+        InvalidInput: there is nothing to say.
+        InvalidId: the conversation's or the run's ID cannot be one.
+    """
+    parts = () if input is None else as_parts(input)
+    said = Message("user", parts) if parts else None
+    stamp = new_stamp()
+    if not options and said is not None:
+        run_id, conversation = f"run_{stamp}", f"conv_{stamp}"
+        return RunStart(
+            run_id=run_id, conversation_id=conversation, input=said, history=Thread(), store=store
+        ), None
+    check_options(options)
+    thread, system = _history_of(options.get("history") or ())
+    conversation, run_id = options.get("conversation"), options.get("run_id")
+    given = options.get("store")
+    store = store if given is None else given
+    if conversation is not None:
+        check_id(conversation, "conversation")
+        store = conversation_store() if store is None else store
+    if said is None and not thread and conversation is None:
+        raise InvalidInput("There is nothing to say: the input is empty and there is no history.")
+    start = RunStart(
+        run_id=f"run_{stamp}" if run_id is None else check_id(run_id, "run"),
+        conversation_id=f"conv_{stamp}" if conversation is None else conversation,
+        input=said,
+        history=thread,
+        state=options.get("state"),
+        deps=options.get("deps"),
+        store=store,
+        observers=tuple(options.get("observers") or ()),
+        requirements=tuple(options.get("requirements") or ()),
+        metadata=dict(options.get("metadata") or {}),
+    )
+    return start, system
+
+
+def _history_of(history: Sequence[Message]) -> tuple[Thread, str | None]:
+    """Return a history without its leading system message, and that message's text."""
+    thread = Thread(history)
+    if thread and thread[0].role == "system":
+        return Thread(thread[1:]), thread[0].text
+    return thread, None
 
 
 def check_options(options: Mapping[str, Any]) -> None:

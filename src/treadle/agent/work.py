@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ from treadle.journal import RunEnded
 from treadle.limits import Budget
 from treadle.messages import Message, Thread, ToolResult
 from treadle.ports.context import RunContext, RunFacts
-from treadle.ports.model import ModelReply, ToolSpec
+from treadle.ports.model import ModelReply
 from treadle.prompts.render import render_instructions
 from treadle.state.scoped import State, StateWrite
 from treadle.tools.execute import ToolRunner
@@ -34,47 +34,67 @@ class Work:
     """The thread, the budget, the state and the parts of one run.
 
     `answers` are the results of a reply whose calls are being run. `answers_by_tool` is whether
-    typed output comes as a tool call. `stop` is set from outside
-    to end the run early. `recorded` is whether the journal knows of the run.
+    typed output comes as a tool call. `stop` is how the run is to end early, and `task` the one
+    that carries it out. `opened` is whether the run has begun, `recorded` whether the journal
+    knows of it.
     """
 
-    def __init__(self, setup: RunSetup, start: RunStart, bus: EventBus) -> None:
+    ctx: RunContext
+    ids: CallIds
+    asker: Asker
+    runner: ToolRunner
+
+    def __init__(self, setup: RunSetup, start: RunStart) -> None:
         self.setup = setup
         self.start = start
-        self.bus = bus
+        self.bus = EventBus(start.run_id, setup.agent)
         self.span = new_span_id()
         self.began = time.perf_counter()
         self.budget = Budget(setup.limits)
+        self.thread = start.history
+        self.state: State | None = None
         self.recorder = Recorder(start.store, start) if start.store is not None else None
-        self.recorded = False
+        self.opened = self.recorded = False
         self.answers: Answers | None = None
         self.tool_results: list[ToolResult] = []
+        self.task: asyncio.Task[Any] | None = None
         self.stop: Ending | None = None
         self.system = ""
+        self.specs = setup.registry.specs
         self.answers_by_tool = _answers_by_tool(setup)
+        if setup.output is not None and self.answers_by_tool:
+            self.specs = (*self.specs, setup.output.tool_spec)
         self._written = 0
-        self._use(Thread(start.history), State())
 
     async def open(self) -> None:
         """Read the conversation, render the system prompt, and write that the run begins."""
         start, setup = self.start, self.setup
-        packed = {}
-        thread = self.thread
+        packed: dict[str, Any] = {}
         if self.recorder is not None:
             view = await self.recorder.open()
             packed = view.state
-            thread = Thread(view.messages) if view.messages else thread
+            if view.messages:
+                self.thread = Thread(view.messages)
         state, writes = _begin_state(start.state, packed)
-        self._use(thread, state)
-        self.system = await render_instructions(setup.instructions, start.requirements, self.ctx)
+        self._build(state)
+        if setup.instructions is not None or start.requirements:
+            given, requirements = setup.instructions, start.requirements
+            self.system = await render_instructions(given, requirements, self.ctx)
         if self.recorder is not None:
             self._written = len(self.ctx.writes)
             await self.recorder.began(setup.agent, [*writes, *self.ctx.writes])
             self.recorded = True
         if start.input is not None:
-            thread.append(start.input)
+            self.thread.append(start.input)
         if self.bus.live:
             self.bus.emit(RunStarted, self.span, None, start.conversation_id)
+
+    def end_early(self, ending: Ending) -> None:
+        """End the run this way, as soon as what is under way lets go. The first to ask counts."""
+        if self.stop is None:
+            self.stop = ending
+            if self.task is not None:  # else it has not taken its first step, and will look itself
+                self.task.cancel()
 
     def seconds_left(self) -> float | None:
         """Return how long the run may still take, or None without a deadline."""
@@ -145,10 +165,9 @@ class Work:
             error=str(error) if error is not None else None,
         )
 
-    def _use(self, thread: Thread, state: State) -> None:
-        """Build the parts that work on this thread and this state."""
+    def _build(self, state: State) -> None:
+        """Build the parts that work on the thread and this state."""
         setup, start = self.setup, self.start
-        self.thread = thread
         self.state = state
         facts = RunFacts(
             run_id=start.run_id,
@@ -158,10 +177,12 @@ class Work:
             metadata=start.metadata,
             budget=self.budget,
             state=state,
-            report=_reporter(self.bus, self.span),
+            report=self._report,
         )
-        self.ctx: RunContext = RunContext(facts)
-        self.ids = CallIds(thread)
+        self._home = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self.ctx = RunContext(facts)
+        self.ids = CallIds(self.thread)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
         self.runner = ToolRunner(
             setup.registry,
@@ -171,10 +192,17 @@ class Work:
             hooks=setup.hooks,
             journal=self.recorder,
         )
-        specs = setup.registry.specs
-        self.specs: tuple[ToolSpec, ...] = specs
-        if setup.output is not None and self.answers_by_tool:
-            self.specs = (*specs, setup.output.tool_spec)
+        self.opened = True
+
+    def _report(self, call_id: str, tool: str, progress: Any) -> None:
+        """Bring a tool's progress to the events, from this thread or any other."""
+        if not self.bus.live:
+            return
+        event = (ToolProgress, self.span, None, call_id, tool, progress)
+        if threading.get_ident() == self._home:
+            self.bus.emit(*event)
+        else:
+            self._loop.call_soon_threadsafe(self.bus.emit, *event)
 
 
 ONE_CALL = Usage(tool_calls=1)
@@ -192,6 +220,8 @@ def _begin_state(
     given: State | Mapping[str, Any] | None, packed: dict[str, Any]
 ) -> tuple[State, tuple[StateWrite, ...]]:
     """Return the run's state and what of it the journal does not have yet."""
+    if not given and not packed and not isinstance(given, State):
+        return State(), ()
     if isinstance(given, State):
         if packed:
             raise InvalidInput(
@@ -205,19 +235,3 @@ def _begin_state(
         state.set(key, value)
         writes.append(StateWrite(key, state.packed()[key]))
     return state, tuple(writes)
-
-
-def _reporter(bus: EventBus, span: str) -> Callable[[str, str, Any], None]:
-    """Return how progress reaches the events, from this thread or any other."""
-    home = threading.get_ident()
-    loop = asyncio.get_running_loop()
-
-    def report(call_id: str, tool: str, progress: Any) -> None:
-        if not bus.live:
-            return
-        if threading.get_ident() == home:
-            bus.emit(ToolProgress, span, None, call_id, tool, progress)
-        else:
-            loop.call_soon_threadsafe(bus.emit, ToolProgress, span, None, call_id, tool, progress)
-
-    return report

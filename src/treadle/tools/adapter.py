@@ -70,6 +70,7 @@ class Adapter:
             self._extra = _built(dict[str, translator.translate(extra)], names)
             schema = _with_extra(schema, _schema_of(self._extra))
         self.schema: JsonSchema = inline_where_possible(schema)
+        translator.forget_names()
 
     def attempt(self, arguments: Any) -> tuple[dict[str, Any], list[Problem]]:
         """Return the values, or none and what is wrong with the arguments."""
@@ -204,7 +205,7 @@ def _problem(detail: ErrorDetails, arguments: Any, known: frozenset[str]) -> Pro
     if kind == "missing":
         note = f" (for {member})" if member else ""
         return Problem(path, f"required, but missing{note}")
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return Problem(path, _unknown(path, known), show(value))
     text = CONTAINERS.get(kind) or _reworded(detail["msg"])
     return Problem(path, text, show(value), isinstance(value, str) and kind in CONTAINERS)

@@ -43,7 +43,7 @@ class ArgumentDecoder:
         TypeError: a type has no JSON form, or cannot be resolved.
     """
 
-    __slots__ = ("_extra", "_fields", "_names", "_plain", "_validator", "schema")
+    __slots__ = ("_extra", "_fields", "_plain", "_validator", "schema")
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class ArgumentDecoder:
     ) -> None:
         self._fields = tuple(fields)
         self._extra = extra
-        self._names: Mapping[str, Any] = names or {}
         self._validator: Validator | None = None
         plain = _plain(self._fields) if extra is ABSENT else None
         self._plain: PlainDecode | None = None
-        if plain is None:
-            self.schema: JsonSchema = self._ready().schema
+        if plain is None:  # now, while the names are at hand, and so that errors come early
+            self._validator = _load_validator(self._fields, extra, names or {})
+            self.schema: JsonSchema = self._validator.schema
         else:
             self.schema, self._plain = plain
 
@@ -80,7 +80,7 @@ class ArgumentDecoder:
 
     def _ready(self) -> Validator:
         if self._validator is None:
-            self._validator = _load_validator(self._fields, self._extra, self._names)
+            self._validator = _load_validator(self._fields, self._extra, {})
         return self._validator
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from msgspec import Struct
 
@@ -92,16 +93,17 @@ def _text_parts(text: str, max_output: int) -> tuple[Text, ...]:
     return (Text(text),) if text else ()
 
 
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    return type(value) is list or type(value) is tuple
+
+
 def _parts_of(value: object) -> tuple[ResultPart, ...]:
     """Return the parts of a list that mixes parts and texts; () for a value of its own."""
     if isinstance(value, ResultPart):
         return (value,)
-    if type(value) is not list and type(value) is not tuple:
+    if not _is_sequence(value) or not any(isinstance(item, ResultPart) for item in value):
         return ()
-    items: Sequence[object] = value
-    if not any(isinstance(item, ResultPart) for item in items):
-        return ()
-    parts = [Text(item) if isinstance(item, str) else item for item in items]
+    parts = [Text(item) if isinstance(item, str) else item for item in value]
     known = tuple(part for part in parts if isinstance(part, ResultPart))
     return known if len(known) == len(parts) else ()
 

@@ -13,7 +13,7 @@ from treadle.tools.tool import Tool, as_tool
 
 
 class ToolRegistry:
-    """An immutable set of tools. `specs` is one tuple object: encoders keep what they made of it."""
+    """An immutable set of tools. `specs` is one tuple object, whose bytes encoders can keep."""
 
     __slots__ = ("_tools", "specs")
 

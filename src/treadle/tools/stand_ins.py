@@ -30,6 +30,10 @@ class Translator:
         self._stand_ins: dict[Any, type] = {}
         self._open: set[Any] = set()
 
+    def forget_names(self) -> None:
+        """Let go of what was in scope, once pydantic has asked for everything: it may be large."""
+        self._names.clear()
+
     def translate(self, annotation: Any) -> Any:
         """Return the annotation with stand-ins for the classes that pydantic does not know."""
         kind, metadata = split_annotated(annotation)

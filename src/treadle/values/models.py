@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import sys
 import zlib
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from treadle.values.plain import Misfit, described
@@ -22,8 +23,8 @@ class ModelShape:
     """Pydantic models: fields, which of them were set, extra and private attributes.
 
     A model comes back without validation as long as its annotations are what they were at the
-    write: validators need not accept their own output. When the class has changed since, the
-    stored fields are validated against it.
+    write: validators need not accept their own output. When the annotations have changed since,
+    the fields that were set are validated against them, without the class's own validators.
     """
 
     def fits(self, kind: type) -> bool:
@@ -71,22 +72,17 @@ class CustomShape:
     def take(self, value: Any) -> Fields:
         """Return pydantic's JSON form, if that gives the value back."""
         kind = value.__class__
-        adapter = _adapter(kind)
-        written = adapter.dump_python(value, mode="json")
-        try:
-            again = adapter.validate_python(written)
-        except ValueError:
-            again = None
+        written = again = None
+        with suppress(ValueError):
+            written = _adapter(kind).dump_python(value, mode="json")
+            again = _adapter(kind).validate_python(written)
         if again.__class__ is not kind or again != value:
             raise Misfit(f"pydantic's JSON form of {described(value)} does not give it back")
         return {"json": written}
 
     def build(self, kind: Any, fields: Fields) -> object:
         """Let pydantic read its JSON form."""
-        try:
-            return _adapter(kind).validate_python(fields["json"])
-        except ValueError as error:
-            raise Unfit(_first_error(error)) from error
+        return _adapter(kind).validate_python(fields["json"])
 
 
 def is_model(kind: type) -> bool:
@@ -121,26 +117,17 @@ def _validated(kind: Any, stored: dict[str, Any]) -> dict[str, Any]:
     """Validate stored fields, one by one by name: aliases are for what comes from outside."""
     if not stored:
         return {}
-    fields = [kind.model_fields[name] for name in stored]
-    notes = tuple(Annotated[(field.annotation, *field.metadata, None)] for field in fields)
+    names = list(stored)
+    notes = tuple(kind.model_fields[name].annotation for name in names)
     adapter = _pydantic().TypeAdapter(
         tuple.__class_getitem__(notes), config={"arbitrary_types_allowed": True}
     )
     try:
-        return dict(zip(stored, adapter.validate_python(tuple(stored.values())), strict=True))
-    except ValueError as error:
-        raise Unfit(_first_error(error, list(stored))) from error
-
-
-def _first_error(error: Any, names: list[str] | None = None) -> str:
-    if not hasattr(error, "errors"):
-        return str(error)
-    first = error.errors(include_url=False, include_context=False)[0]
-    if names is None:
-        return first["msg"]
-    field, *rest = first["loc"]
-    where = f" at {rest}" if rest else ""
-    return f"its field {names[field]!r} does not validate{where}: {first['msg']}"
+        return dict(zip(names, adapter.validate_python(tuple(stored.values())), strict=True))
+    except _pydantic().ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        name = names[first["loc"][0]]
+        raise Unfit(f"its field {name!r} does not validate: {first['msg']}") from error
 
 
 def _default(name: str, field: Any) -> object:
@@ -170,7 +157,7 @@ def _annotations_hash(kind: Any) -> int:
         return known
     if not kind.__pydantic_complete__:
         kind.model_rebuild(raise_errors=False)
-    notes = [(name, field.annotation, field.metadata) for name, field in kind.model_fields.items()]
+    notes = [(name, field.annotation) for name, field in kind.model_fields.items()]
     hashed = zlib.crc32(_ADDRESS.sub("", repr(notes)).encode())
     if kind.__pydantic_complete__:
         _HASHES[kind] = hashed

@@ -12,7 +12,7 @@ from tests.tools.builtin.conftest import Call
 from treadle import ConfigError, ToolError
 from treadle.tools import code_tools, read_tool, write_tool
 
-TOOLS = (
+TOOLS: tuple[tuple[str, dict[str, str]], ...] = (
     ("read_file", {}),
     ("write_file", {"content": "changed"}),
     ("edit_file", {"old_string": "secret", "new_string": "changed"}),

@@ -216,7 +216,7 @@ def read_call(wire: WireCall, place: int, host: str) -> ToolCall:
     if wire.type == "custom" and wire.custom:
         name, raw = str(wire.custom.get("name") or ""), {"input": wire.custom.get("input")}
         opaque |= {"type": "custom", "custom": wire.custom}
-    text = raw if isinstance(raw, str) else encode(raw or {}).decode()
+    text = raw if isinstance(raw, str) and raw else encode(raw or {}).decode()
     return ToolCall(
         wire.id or f"call_{place + 1}",
         name,
