@@ -102,7 +102,7 @@ cov: .venv/.setup ## branch coverage of what needs no other process
 	$(PYTEST) -n auto --maxprocesses 4 -m "not e2e" --cov --cov-report=term --cov-fail-under=95
 
 recordings: .venv/.setup ## recorded provider traffic, as a table
-	$(BIN)/python tools/recordings.py
+	$(BIN)/python -m tools.recordings
 
 bench: .venv/.setup ## speed, as ratios to a hand-written floor
 	$(BIN)/python -m benchmarks

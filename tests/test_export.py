@@ -55,7 +55,7 @@ PUBLIC = [
     "Observer",
     "OutputInvalid",
     "Overloaded",
-    "Parameters",
+    "Parameter",
     "Price",
     "RateLimited",
     "Reasoning",
@@ -93,6 +93,7 @@ PUBLIC = [
     "UnknownType",
     "Usage",
     "__version__",
+    "parameters_schema",
     "register",
     "tool",
 ]

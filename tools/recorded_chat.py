@@ -241,7 +241,7 @@ def _difference(reply: ModelReply, objects: list[Json]) -> str | None:
     text = text or "".join(delta.get("refusal") or "" for delta in deltas)
     if reply.message.text != text:
         return f"text {reply.message.text[:60]!r} instead of {text[:60]!r}"
-    pieces: list[Json] = [call for delta in deltas for call in delta.get("tool_calls") or []]
+    pieces = [call for delta in deltas for call in _calls(delta)]
     names: list[str] = [call["function"]["name"] for call in pieces if call["function"].get("name")]
     if [call.name for call in reply.message.tool_calls] != names:
         return f"calls {reply.message.tool_calls} instead of {names}"
@@ -258,6 +258,10 @@ def _difference(reply: ModelReply, objects: list[Json]) -> str | None:
 def _choice(item: Json) -> Json:
     choices: list[Json] = item.get("choices") or [{}]
     return choices[0]
+
+
+def _calls(delta: Json) -> list[Json]:
+    return delta.get("tool_calls") or []
 
 
 def _text(content: object) -> str:

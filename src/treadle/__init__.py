@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from treadle.ports.observer import Observer
     from treadle.state.scoped import Scope, ScopedState, State
     from treadle.stores.memory import MemoryStore
-    from treadle.tools.parameters import Parameters
+    from treadle.tools.parameters import Parameter, parameters_schema
     from treadle.tools.tool import Tool, tool
     from treadle.usage import Price, Usage
     from treadle.values import register
@@ -133,7 +133,7 @@ __all__ = [
     "Observer",
     "OutputInvalid",
     "Overloaded",
-    "Parameters",
+    "Parameter",
     "Price",
     "RateLimited",
     "Reasoning",
@@ -171,6 +171,7 @@ __all__ = [
     "UnknownType",
     "Usage",
     "__version__",
+    "parameters_schema",
     "register",
     "tool",
 ]
@@ -203,7 +204,7 @@ _ROOMS = {
     "treadle.ports.observer": "Observer",
     "treadle.state.scoped": "Scope ScopedState State",
     "treadle.stores.memory": "MemoryStore",
-    "treadle.tools.parameters": "Parameters",
+    "treadle.tools.parameters": "Parameter parameters_schema",
     "treadle.tools.tool": "Tool tool",
     "treadle.usage": "Price Usage",
     "treadle.values": "register",

@@ -219,7 +219,8 @@ def test_removed_fields_are_not_dropped(make: Any) -> None:
 
 def test_added_containers_are_new_each_time() -> None:
     """A default that a factory makes is made for each value."""
-    plain = pack(register(make_dataclass("Bag", [("a", int)]))(1))
+    first: Any = make_dataclass("Bag", [("a", int)])
+    plain = pack(register(first)(1))
     bag = make_dataclass("Bag", [("a", int), ("b", list[int], field(default_factory=list[int]))])
     register(bag)
 

@@ -47,7 +47,7 @@ def calculate(expression: str) -> str:
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         problem = error.msg if isinstance(error, SyntaxError) else error
         raise ToolError(
-            f"{expression!r} cannot be calculated ({problem}); write plain arithmetic like '23 * 17'."
+            f"{expression!r} cannot be calculated ({problem}); write arithmetic like '23 * 17'."
         ) from None
 
 

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     terminal = Terminal(sys.stdin, sys.stdout, sys.stderr, os.environ)
     parser = build_parser()
     try:
-        options = parser.parse_args(argv, argparse.Namespace(command=None, debug=False))
+        options = _parsed(parser, argv)
     except SystemExit as ended:  # argparse has said what is wrong, or shown its help
         return ended.code if isinstance(ended.code, int) else 2
     if options.command is None:
@@ -62,6 +62,17 @@ def build_parser() -> argparse.ArgumentParser:
     for name, summary, describe in COMMANDS:
         describe(commands.add_parser(name, help=summary))
     return parser
+
+
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse; words may stand between options too, which argparse alone does not take."""
+    options, rest = parser.parse_known_args(argv, argparse.Namespace(command=None, debug=False))
+    strange = [word for word in rest if word.startswith("-") and word != "-"]
+    if strange or (rest and not hasattr(options, "words")):
+        parser.error(f"unrecognized arguments: {' '.join(strange or rest)}")
+    if rest:
+        options.words += rest
+    return options
 
 
 def _guarded(command: Command, options: argparse.Namespace, terminal: Terminal) -> int:

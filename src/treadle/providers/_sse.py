@@ -41,7 +41,7 @@ class SseReader:
             payloads = head[6:].split(_NEXT)
             if head.count(b"\n") == 2 * len(payloads) - 2:
                 self._rest = buffer[end + 2 :]
-                return payloads
+                return payloads if all(payloads) else list(filter(None, payloads))
         return self._read_lines(buffer)
 
     def end(self) -> list[bytes]:

@@ -43,7 +43,7 @@ class ArgumentDecoder:
         TypeError: a type has no JSON form, or cannot be resolved.
     """
 
-    __slots__ = ("_extra", "_fields", "_plain", "_validator", "schema")
+    __slots__ = ("_fields", "_plain", "_validator", "schema")
 
     def __init__(
         self,
@@ -53,7 +53,6 @@ class ArgumentDecoder:
         names: Mapping[str, Any] | None = None,
     ) -> None:
         self._fields = tuple(fields)
-        self._extra = extra
         self._validator: Validator | None = None
         plain = _plain(self._fields) if extra is ABSENT else None
         self._plain: PlainDecode | None = None
@@ -80,7 +79,7 @@ class ArgumentDecoder:
 
     def _ready(self) -> Validator:
         if self._validator is None:
-            self._validator = _load_validator(self._fields, self._extra, {})
+            self._validator = _load_validator(self._fields, ABSENT, {})
         return self._validator
 
 

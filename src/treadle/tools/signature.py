@@ -61,8 +61,8 @@ def inspect_function(function: Function, *, context_type: type) -> Signature:
     """Read what a tool needs from a function, bound method, callable object or partial.
 
     A first parameter that is annotated with `context_type`, or called `ctx` with no annotation or
-    `Any`, is not in the schema; neither are keywords that a partial has set. `**kwargs: T` allows further
-    arguments of type T. Descriptions of parameters come from `Annotated` (a text, or pydantic's
+    `Any`, is not in the schema; neither are keywords that a partial has set. `**kwargs: T` allows
+    further arguments of type T. Descriptions of parameters come from `Annotated` (a text, or pydantic's
     `Field`), else from the docstring.
 
     Raises:

@@ -125,9 +125,9 @@ def _validated(kind: Any, stored: dict[str, Any]) -> dict[str, Any]:
     try:
         return dict(zip(names, adapter.validate_python(tuple(stored.values())), strict=True))
     except _pydantic().ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        name = names[first["loc"][0]]
-        raise Unfit(f"its field {name!r} does not validate: {first['msg']}") from error
+        first: Any = error.errors(include_url=False, include_context=False)[0]
+        place: int = first["loc"][0]
+        raise Unfit(f"its field {names[place]!r} does not validate: {first['msg']}") from error
 
 
 def _default(name: str, field: Any) -> object:

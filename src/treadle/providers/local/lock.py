@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,7 +41,7 @@ else:
 
 
 @contextmanager
-def locked(path: Path, *, on_wait: Callable[[], None]) -> Iterator[None]:
+def locked(path: Path, *, on_wait: Callable[[], None]) -> Generator[None]:
     """Hold the lock file `path`; the system frees it when the process dies.
 
     `on_wait` is called once when another process, or another thread of this one, has it.

@@ -1,0 +1,89 @@
+"""Agents for the command line's tests: they answer by rule, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from treadle import Agent, AuthenticationFailed, Finish, Message, ModelReply, Reasoning, tool
+from treadle.ports.model import ModelRequest
+from treadle.testing import FunctionModel, calls, chunks, raises, reply
+from treadle.testing.scripted import Chunks, Raises, last_text
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+async def wait() -> str:
+    """Wait for ever."""
+    print("waiting", file=sys.stderr, flush=True)
+    await asyncio.Event().wait()
+    return "never"
+
+
+@tool
+def answer(numbers: list[int]) -> Finish:
+    """End the run with these numbers."""
+    return Finish(numbers)
+
+
+def count(request: ModelRequest) -> str:
+    """Say how much has been said, and what came last."""
+    return f"{len(request.messages)}: {last_text(request)}"
+
+
+def sum_up(request: ModelRequest) -> ModelReply | str:
+    """Call `add` once, then tell its result."""
+    if request.messages[-1].role == "user":
+        return calls(("c1", "add", {"a": 20, "b": 3}), text="Let me see.")
+    return f"It is {last_text(request)}."
+
+
+def call_wait(request: ModelRequest) -> ModelReply | str:
+    """Call `wait`, unless the last thing said was about something else."""
+    return (
+        calls(("c1", "wait", {}), text="One moment.") if last_text(request) == "wait" else "Here."
+    )
+
+
+def fail(_: ModelRequest) -> Raises:
+    """Be refused after some text."""
+    return raises(AuthenticationFailed("The key was refused.\nCheck it.", provider="x"), "Well, ")
+
+
+def think(_: ModelRequest) -> Chunks:
+    """Think, then answer, with a control character in it."""
+    return chunks([Reasoning("Let me think."), "Done", "\x1b[2J."])
+
+
+def finish(_: ModelRequest) -> ModelReply:
+    """Answer with a value."""
+    return calls(("c1", "answer", {"numbers": [1, 2]}))
+
+
+def long_result(request: ModelRequest) -> ModelReply | Message:
+    """Call `lines`, which prints a lot."""
+    if request.messages[-1].role == "user":
+        return calls(("c1", "lines", {"text": "x" * 300}))
+    return reply("ok").message
+
+
+@tool
+def lines(text: str) -> str:
+    """Return many lines."""
+    return "\n".join(f"{number} {text}" for number in range(20))
+
+
+counter = Agent("counter", FunctionModel(count))
+adder = Agent("adder", FunctionModel(sum_up), tools=[add])
+waiter = Agent("waiter", FunctionModel(call_wait), tools=[wait])
+failing = Agent("failing", FunctionModel(fail))
+thinker = Agent("thinker", FunctionModel(think))
+finisher = Agent("finisher", FunctionModel(finish), tools=[answer])
+liner = Agent("liner", FunctionModel(long_result), tools=[lines])
+modelless = Agent("modelless")
+number = 3

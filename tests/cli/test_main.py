@@ -1,0 +1,101 @@
+"""The command table: help, version, usage errors and how failures are told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Treadle
+from treadle import __version__
+
+
+def test_without_a_command_help_is_shown(treadle: Treadle) -> None:
+    """Somebody who types only `treadle` learns what there is."""
+    ended = treadle()
+
+    assert ended.code == 0
+    for command in ("run", "chat", "models"):
+        assert f"\n    {command} " in ended.out
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("chat",), ("models",), ("models", "pull")])
+def test_each_command_has_help(treadle: Treadle, command: tuple[str, ...]) -> None:
+    """--help describes the command and ends well."""
+    ended = treadle(*command, "--help")
+
+    assert ended.code == 0
+    assert ended.out.startswith(" ".join(["usage: treadle", *command]))
+
+
+def test_the_version_is_shown(treadle: Treadle) -> None:
+    """--version prints what is installed."""
+    assert treadle("--version").out == f"treadle {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nonsense",),
+        ("run", "--nonsense", "x"),
+        ("run", "x", "--max-turns", "0"),
+        ("run", "x", "--max-turns", "many"),
+        ("chat", "a", "b"),
+        ("models", "nonsense"),
+    ],
+)
+def test_wrong_usage_is_2(treadle: Treadle, words: tuple[str, ...]) -> None:
+    """What argparse refuses is told on stderr, with the usage."""
+    ended = treadle(*words)
+
+    assert ended.code == 2
+    assert "usage: treadle" in ended.err
+    assert ended.out == ""
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_debug_shows_the_traceback(treadle: Treadle, place: int) -> None:
+    """--debug may stand anywhere; without it an error is one line."""
+    words = ["run", "tests.cli.agents:nobody", "hello"]
+    plain = treadle(*words)
+    words.insert(place, "--debug")
+    debugged = treadle(*words)
+
+    assert plain.err.count("\n") == 1
+    assert "Traceback" not in plain.err
+    assert "Traceback" in debugged.err
+    assert debugged.err.endswith(plain.err)
+    assert plain.code == debugged.code == 2
+
+
+@pytest.mark.e2e
+def test_the_package_runs_as_a_program() -> None:
+    """`python -m treadle` and `treadle` are the same program."""
+    module = subprocess.run(
+        [sys.executable, "-m", "treadle", "--version"], capture_output=True, text=True, check=True
+    )
+    script = subprocess.run(
+        [Path(sys.executable).with_name("treadle"), "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert module.stdout == script.stdout == f"treadle {__version__}\n"
+
+
+@pytest.mark.e2e
+def test_a_reader_that_leaves_is_no_error() -> None:
+    """`treadle run ... | head -1` ends quietly."""
+    words = "-m treadle run tests.cli.agents:counter --json --stream x"
+    ended = subprocess.run(
+        ["sh", "-c", f'"$0" {words} | head -1', sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.stdout.startswith('{"type":"run.started"')
+    assert ended.stderr == ""

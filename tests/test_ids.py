@@ -1,0 +1,33 @@
+"""IDs are checked once, at the border."""
+
+from __future__ import annotations
+
+import pytest
+
+from treadle.errors import InvalidId
+from treadle.ids import check_id, new_span_id, new_stamp
+
+
+@pytest.mark.parametrize("good", ["a", "user-42", "Zoë", "a b", "x" * 200, "a.b", "run:1", "日本"])
+def test_usable_ids(good: str) -> None:
+    """They come back as they are."""
+    assert check_id(good, "conversation") == good
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["", " ", ".", "..", "../x", "a/b", "a\\b", "a\0b", "a\nb", "x" * 201, "é" * 101, "\ud800", 7],
+)
+def test_unusable_ids(bad: str) -> None:
+    """S58: one error type, with the value and the rule."""
+    with pytest.raises(InvalidId, match="conversation"):
+        check_id(bad, "conversation")
+
+
+def test_new_ids_are_unique_and_sort_by_time() -> None:
+    """Later ones sort behind, but for those of one millisecond."""
+    stamps = [new_stamp() for _ in range(1_000)]
+
+    assert len(set(stamps)) == 1_000
+    assert [stamp[:12] for stamp in stamps] == sorted(stamp[:12] for stamp in stamps)
+    assert len(new_span_id()) == 16

@@ -1,0 +1,160 @@
+"""The journal's reducer: valid at every point, whatever way the entries are cut."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import count
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle import Message, Text, ToolCall, ToolResult, Usage
+from treadle.journal import (
+    AnyEntry,
+    CallBegan,
+    CallEnded,
+    MessageAdded,
+    ModelReplied,
+    RunBegan,
+    RunEnded,
+    RunSuspended,
+    StateChanged,
+    fold,
+)
+from treadle.state.scoped import StateWrite
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def begins(run: str, text: str = "hi") -> RunBegan:
+    """A run that starts with a text."""
+    return RunBegan(run_id=run, at=AT, agent="a", input=Message.user(text))
+
+
+def replies(run: str, *calls: str, text: str = "") -> ModelReplied:
+    """A reply with these calls."""
+    parts = [Text(text)] if text else []
+    asked = [ToolCall.of("tool", id=call) for call in calls]
+    usage = Usage(output_tokens=1, requests=1)
+    return ModelReplied(
+        run_id=run, at=AT, message=Message("assistant", (*parts, *asked)), usage=usage
+    )
+
+
+def ends(run: str, call: str, text: str = "ok") -> CallEnded:
+    """A call's result."""
+    writes = (StateWrite("k", text),)
+    result = ToolResult(call, "tool", (Text(text),))
+    return CallEnded(run_id=run, at=AT, result=result, writes=writes)
+
+
+@st.composite
+def journals(draw: st.DrawFn) -> list[AnyEntry]:
+    """Journals as runs write them, cut off anywhere."""
+    entries: list[AnyEntry] = []
+    ids = count(1)
+    for number in range(draw(st.integers(1, 3))):
+        run = f"run-{number}"
+        entries.append(begins(run))
+        for _ in range(draw(st.integers(0, 3))):
+            calls = [f"c{next(ids)}" for _ in range(draw(st.integers(0, 3)))]
+            entries.append(replies(run, *calls, text=draw(st.sampled_from(["", "hm"])) or "x"))
+            entries.extend(CallBegan(run_id=run, at=AT, call_id=call) for call in calls)
+            done = draw(st.permutations(calls))
+            entries.extend(ends(run, call) for call in done[: draw(st.integers(0, len(done)))])
+        last = draw(st.sampled_from(["answer", "failed", "cancelled", "paused", "crash"]))
+        if last == "paused":
+            entries.append(RunSuspended(run_id=run, at=AT, reason="human"))
+        elif last != "crash":
+            entries.append(RunEnded(run_id=run, at=AT, stop_reason=last))
+    return entries
+
+
+def check_valid(messages: list[Message]) -> None:
+    """Each call has exactly one result, in order, right after its message, and there are no others."""
+    for place, message in enumerate(messages):
+        calls = [call.id for call in message.tool_calls]
+        if calls:
+            assert [found.call_id for found in messages[place + 1].tool_results] == calls
+        if message.tool_results:
+            assert messages[place - 1].tool_calls
+
+
+@given(journals(), st.data())
+def test_the_view_is_valid_at_every_revision(entries: list[AnyEntry], data: st.DataObject) -> None:
+    """And it does not matter how the entries were batched."""
+    for end in range(len(entries) + 1):
+        check_valid(fold([(1, entries[:end])]).messages)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(entries)), max_size=4)))
+    edges = [0, *cuts, len(entries)]
+    batches = [(n, entries[a:b]) for n, (a, b) in enumerate(zip(edges, edges[1:], strict=False), 1)]
+
+    whole, parts = fold([(1, entries)]), fold(batches)
+
+    assert list(whole.messages) == list(parts.messages)
+    assert whole.runs == parts.runs
+    assert whole.state == parts.state
+
+
+@given(journals())
+def test_entries_survive_json(entries: list[AnyEntry]) -> None:
+    """Encoded and decoded they are equal, each as its own type."""
+    decoder = msgspec.json.Decoder(list[AnyEntry])
+
+    assert decoder.decode(msgspec.json.encode(entries)) == entries
+
+
+def test_interrupted_calls_have_marked_results_in_the_view_only() -> None:
+    """The result that came is kept, the others are marked, twice the same."""
+    entries: list[AnyEntry] = [
+        begins("r"),
+        replies("r", "a", "b"),
+        ends("r", "b", "real"),
+        begins("s"),
+    ]
+
+    view = fold([(1, entries)])
+    again = fold([(1, entries)])
+
+    first, second = view.messages[2].tool_results
+    assert (first.synthetic, first.is_error, second.text) == (True, True, "real")
+    assert list(view.messages) == list(again.messages)
+
+
+def test_a_second_result_of_a_call_changes_nothing() -> None:
+    """Exactly one result each."""
+    entries: list[AnyEntry] = [
+        begins("r"),
+        replies("r", "a", "b"),
+        ends("r", "a", "first"),
+        ends("r", "a", "second"),
+        ends("r", "b"),
+        ends("r", "nobody"),
+    ]
+
+    assert [found.text for found in fold([(1, entries)]).messages[-1].tool_results] == [
+        "first",
+        "ok",
+    ]
+
+
+def test_runs_and_state_are_told() -> None:
+    """Status, usage and state follow the entries."""
+    entries: list[AnyEntry] = [
+        begins("r"),
+        replies("r", "a"),
+        ends("r", "a", "v"),
+        MessageAdded(run_id="r", at=AT, message=Message.user("fix")),
+        StateChanged(run_id="r", at=AT, writes=(StateWrite("gone", 1), StateWrite("k2", [1]))),
+        StateChanged(run_id="r", at=AT, writes=(StateWrite("gone", deleted=True),)),
+    ]
+    view = fold([(1, entries[:2]), (2, entries[2:])])
+
+    assert view.revision == 2
+    assert view.state == {"k": "v", "k2": [1]}
+    assert view.last_run is not None
+    assert (view.last_run.status, view.last_run.usage.requests) == ("running", 1)
+    view.add(RunEnded(run_id="r", at=AT, stop_reason="answer", usage=Usage(requests=2)))
+    assert (view.last_run.status, view.last_run.stop_reason) == ("answered", "answer")
+    assert fold([]).last_run is None

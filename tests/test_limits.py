@@ -1,0 +1,80 @@
+"""Limits and budgets: never negative, and children never exceed parents."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle import ConfigError, Limits, Price, Usage
+from treadle.limits import Budget
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"max_turns": 0},
+        {"max_tokens": -1},
+        {"max_cost": Decimal(0)},
+        {"max_tool_calls": -1},
+        {"deadline": timedelta(0)},
+    ],
+)
+def test_a_limit_that_is_none(bad: dict[str, Any]) -> None:
+    """Zero and less is refused, with the value."""
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        Limits(**bad)
+
+
+@given(
+    st.integers(1, 1_000),
+    st.integers(1, 1_000),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 400)), max_size=20),
+)
+def test_reserving_never_exceeds_any_budget(
+    own: int, above: int, asks: list[tuple[bool, int]]
+) -> None:
+    """What is reserved and spent stays within the child's and the parent's limit."""
+    parent = Budget(Limits(max_tokens=above))
+    child = Budget(Limits(max_tokens=own), parent)
+    for settle, tokens in asks:
+        if child.reserve(tokens, Decimal(0)) and settle:
+            child.release(tokens, Decimal(0))
+            child.spend(Usage(output_tokens=tokens))
+        for budget, most in ((child, own), (parent, above)):
+            assert 0 <= budget.usage.total_tokens + budget.reserved_tokens <= most
+
+
+def test_a_child_spends_its_parents_budget() -> None:
+    """Tool calls and money count in every ancestor, the tightest limit holds."""
+    parent = Budget(Limits(max_tool_calls=3, max_cost=Decimal(1)))
+    child = Budget(Limits(max_tool_calls=5), parent)
+    child.spend(Usage(tool_calls=2, cost=Decimal("0.4")))
+
+    assert (child.tool_calls_left(), child.cost_left()) == (1, Decimal("0.6"))
+    assert parent.usage.cost == Decimal("0.4")
+    assert child.counts_spending
+    assert not child.reserve(0, Decimal("0.7"))
+    assert child.reserve(0, Decimal("0.6"))
+
+
+def test_prices() -> None:
+    """Money per million tokens; cached input has its own price, or that of input."""
+    usage = Usage(input_tokens=1_000_000, cache_read_tokens=400_000, output_tokens=500_000)
+
+    assert Price(input=2, output=4).cost(usage) == Decimal(4)
+    assert Price(input=2.0, output=4, cache_read="0.5" and Decimal("0.5")).cost(usage) == Decimal(
+        "3.4"
+    )
+
+
+def test_usage_adds_up() -> None:
+    """Field by field."""
+    one = Usage(1, 2, 3, 4, 5, 6, 7, Decimal("0.1"))
+
+    assert one + one == Usage(2, 4, 6, 8, 10, 12, 14, Decimal("0.2"))
+    assert one.total_tokens == 5

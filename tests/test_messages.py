@@ -1,0 +1,103 @@
+"""Messages and parts: made from whatever users have, and equal after JSON."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from treadle import Audio, File, Image, Message, Reasoning, Text, ToolCall, ToolResult
+from treadle.errors import InvalidInput
+from treadle.messages import Thread, as_parts, texts, with_value
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0"
+
+
+def test_images_from_everything(tmp_path: Path) -> None:
+    """URL, data URL, bytes, base64 and a file, whose type comes from its bytes."""
+    place = tmp_path / "picture.bin"
+    place.write_bytes(PNG)
+    encoded = base64.b64encode(PNG).decode()
+
+    assert Image.from_url("https://example.test/a.png", detail="low").detail == "low"
+    assert Image.from_url(f"data:image/png;base64,{encoded}").content == PNG
+    assert Image.from_bytes(PNG, "image/png").data_url == f"data:image/png;base64,{encoded}"
+    assert Image.from_base64(f"{encoded[:4]}\n{encoded[4:]}", "image/png").content == PNG
+    assert Image.from_file(place).media_type == "image/png"
+    assert File.from_file(place).name == "picture.bin"
+    assert File.from_file(place, name="other.bin").name == "other.bin"
+    assert Audio.from_bytes(b"RIFF0000WAVE", "audio/x-wav").format == "wav"
+    assert Audio.from_bytes(b"ID3", "audio/mpeg").format == "mp3"
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Image.from_url("cat.png"), "from_file"),
+        (lambda: Image.from_file("/nowhere/cat.png"), "cannot read"),
+        (lambda: Image.from_base64("!!!", "image/png"), "not base64"),
+        (lambda: Image.from_bytes(b"", "image/png"), "no bytes"),
+        (lambda: Image.from_url("data:nothing"), "no comma"),
+        (lambda: as_parts(["x", 3]), "int"),
+    ],
+)
+def test_what_cannot_be_media(make: Any, text: str) -> None:
+    """Each is refused with the value and what to do."""
+    with pytest.raises(InvalidInput, match=text):
+        make()
+
+
+def test_text_is_cleaned_where_it_enters() -> None:
+    """BS-14: lone surrogates and NUL become U+FFFD, empty texts are left out."""
+    message = Message.user("a\0b \ud83d", "", "ok")
+
+    assert message.parts == (Text("a\ufffdb \ufffd"), Text("ok"))
+    message.text.encode()
+
+
+def test_what_a_message_holds() -> None:
+    """Text, reasoning, calls, results and media are found by kind, in order."""
+    call = ToolCall.of("add", {"a": 1}, id="c1")
+    message = Message.assistant(Reasoning("hm"), "one ", "two", call)
+
+    assert (message.text, message.reasoning, message.tool_calls) == ("one two", "hm", (call,))
+    assert call.arguments == {"a": 1}
+    assert ToolCall("c", "t", "[1]").arguments == ToolCall("c", "t", "{broken").arguments == {}
+    assert Message.user("x", Image.from_bytes(PNG, "image/png")).has_media
+    assert texts([Message.system("s"), message]) == ["s", "one two"]
+
+
+def test_every_part_survives_json() -> None:
+    """Encoded and decoded they are equal."""
+    result = with_value("c1", "t", {"n": 2**70, "t": (1, 2)}, "{}")
+    message = Message(
+        "assistant",
+        (
+            Text("a", {"openai_chat": {"x": 1}}),
+            Image.from_bytes(PNG, "image/png", detail="high"),
+            Audio.from_bytes(b"1", "audio/wav", transcript="hi"),
+            File.from_bytes(b"%PDF-", "application/pdf", name="a.pdf"),
+            Reasoning("r", signature="s", redacted="z"),
+            ToolCall.of("t", {"a": [1]}, id="c1"),
+            result,
+        ),
+        incomplete=True,
+    )
+
+    decoded = msgspec.json.decode(msgspec.json.encode(message), type=Message)
+
+    assert decoded == message
+    assert decoded.tool_results[0].value == {"n": 2**70, "t": (1, 2)}
+    assert ToolResult("c", "t", (Text("plain"),)).value == "plain"
+
+
+def test_a_thread_keeps_what_codecs_made_of_it() -> None:
+    """Copies share it."""
+    thread = Thread([Message.user("a")])
+    thread.encoded["codec"] = b"bytes"
+
+    assert Thread(thread).encoded is thread.encoded
+    assert Thread(list(thread)).encoded == {}
