@@ -55,6 +55,7 @@ class SseServer:
         self._writers: set[asyncio.StreamWriter] = set()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._asked = asyncio.Event()
         self.requests: list[Received] = []
         self.connections = 0
         self.port = 0
@@ -63,6 +64,10 @@ class SseServer:
     def url(self) -> str:
         """The base URL of the API that this server plays."""
         return f"http://127.0.0.1:{self.port}/v1"
+
+    async def wait_asked(self) -> None:
+        """Wait until the first request is here."""
+        await asyncio.wait_for(self._asked.wait(), 5)
 
     async def wait_closed_by_client(self) -> None:
         """Wait until every connection is gone; the client must have dropped them."""
@@ -92,6 +97,7 @@ class SseServer:
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         self.requests.append(await _received(reader))
+        self._asked.set()
         answer = self._answers[min(len(self.requests), len(self._answers)) - 1]
         writer.write(_head(answer) if answer.raw is None else answer.raw)
         for piece in answer.pieces:

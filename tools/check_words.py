@@ -9,7 +9,8 @@ from pathlib import Path
 EMPTY = re.compile(
     "manager|helpers?|utils?|common|base|misc|handler|processor|service|engine|data|info|do|perform"
 )
-TERMS = re.compile("base_?64|data_?url|data_received", re.IGNORECASE)  # names of things in the world
+# What things in the world are called, and methods that asyncio prescribes.
+TERMS = re.compile("base_?64|data_?url|data_received", re.IGNORECASE)
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 

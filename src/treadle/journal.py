@@ -145,6 +145,12 @@ class View:
         """The newest run, or None in a new conversation."""
         return next(reversed(self.runs.values())) if self.runs else None
 
+    def take_in(self, revision: int, entries: Iterable[AnyEntry]) -> None:
+        """Take in the next batch, which made this revision."""
+        for entry in entries:
+            self.add(entry)
+        self.revision = revision
+
     def add(self, entry: AnyEntry) -> None:
         """Take in the next entry."""
         match entry:
@@ -224,9 +230,7 @@ def fold(batches: Iterable[tuple[int, Iterable[AnyEntry]]]) -> View:
     """Return the view after these batches, each the revision it made and its entries."""
     view = View()
     for revision, entries in batches:
-        for entry in entries:
-            view.add(entry)
-        view.revision = revision
+        view.take_in(revision, entries)
     return view
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import decode as decode_json
 from msgspec.json import encode as encode_json
 
@@ -172,7 +172,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
     name: str
     parts: tuple[Text | Image | Audio | File, ...] = ()
     is_error: bool = False
-    packed: Plain = None
+    packed: Plain | UnsetType = UNSET
     synthetic: bool = False
     provider: Opaque | None = None
 
@@ -188,7 +188,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
         Raises:
             UnknownType: the value's class is not registered in this process.
         """
-        return self.text if self.packed is None else unpack(self.packed)
+        return self.text if self.packed is UNSET else unpack(self.packed)
 
 
 Part = Text | Image | Audio | File | Reasoning | ToolCall | ToolResult

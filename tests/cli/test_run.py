@@ -124,7 +124,7 @@ def test_a_failed_run_is_1(treadle: Treadle) -> None:
     ended = treadle("run", f"{AGENTS}:failing", "hello")
 
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == "treadle: The key was refused.\\nCheck it.\n"
+    assert ended.err == "treadle: The key was refused. Check it.\n"
 
 
 def test_a_failed_run_in_json_says_why(treadle: Treadle) -> None:

@@ -21,9 +21,9 @@ def post(url: str, body: bytes = b"{}", timeout: float | None = None) -> HttpReq
     return HttpRequest("POST", url, {"content-type": "application/json"}, body, timeout)
 
 
-async def ask(transport: HttpTransport, url: str, timeout: float | None = None) -> bytes:
+async def ask(transport: HttpTransport, url: str, *, patience: float | None = None) -> bytes:
     """Send, read the whole body, close."""
-    response = await transport.send(post(url, timeout=timeout))
+    response = await transport.send(post(url, timeout=patience))
     try:
         return await response.read()
     finally:
@@ -118,18 +118,18 @@ async def test_a_silent_server_times_out() -> None:
     """No byte for `timeout` seconds, before the answer or in the middle of it."""
     async with serve(Answer(raw=b"", end="hang")) as server:
         with pytest.raises(ModelTimeout, match=r"0\.02 s") as caught:
-            await ask(HttpTransport(), server.url, timeout=0.02)
+            await ask(HttpTransport(), server.url, patience=0.02)
         assert caught.value.retryable
     async with serve(Answer(pieces=(b"one",), end="hang")) as server:
         with pytest.raises(ModelTimeout, match="in the middle"):
-            await ask(HttpTransport(), server.url, timeout=0.02)
+            await ask(HttpTransport(), server.url, patience=0.02)
 
 
 async def test_signs_of_life_put_the_timeout_off() -> None:
     """BS-21: comments that keep a connection alive count; only silence times out."""
     beats = Answer(pieces=(b":\n",) * 60)
     async with serve(beats) as server:
-        body = await ask(HttpTransport(), server.url, timeout=0.03)  # 60 beats take longer
+        body = await ask(HttpTransport(), server.url, patience=0.03)  # 60 beats take longer
     assert body == b":\n" * 60
 
 
@@ -157,10 +157,12 @@ async def test_a_body_that_breaks_off_is_incomplete(answer: Answer) -> None:
 
 async def test_a_request_that_cannot_be_sent_says_so() -> None:
     """A line break in a header would be another header."""
-    sent = HttpRequest("POST", "http://127.0.0.1:1/", {"x": "a\nb"}, b"")
-    with pytest.raises(ModelError, match="cannot be sent") as caught:
-        await HttpTransport().send(sent)
-    assert not caught.value.retryable
+    async with serve(whole({})) as server:
+        sent = HttpRequest("POST", server.url, {"x": "a\nb"}, b"")
+        with pytest.raises(ModelError, match="cannot be sent") as caught:
+            await HttpTransport().send(sent)
+        assert not caught.value.retryable
+        assert not server.requests
 
 
 async def test_redirects_are_not_followed() -> None:
@@ -176,8 +178,7 @@ async def test_a_cancelled_request_drops_its_connection() -> None:
     """Cancelling while the server thinks reaches the socket."""
     async with serve(Answer(raw=b"", end="hang")) as server:
         sending = asyncio.ensure_future(ask(HttpTransport(), server.url))
-        while not server.requests:
-            await asyncio.sleep(0)
+        await server.wait_asked()
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending
@@ -237,7 +238,7 @@ def test_a_process_ends_without_a_word() -> None:
     """BS-67: with every warning an error, three loops and a response left unread end cleanly."""
     root = Path(__file__).parents[2]
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-X", "dev", "-c", PROGRAM],
+        [sys.executable, "-W", "error", "-c", PROGRAM],
         capture_output=True,
         text=True,
         cwd=root,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import ToolError
-from treadle.tools.arguments import MOST_PROBLEMS, Problem, arguments_invalid
+from treadle.tools.arguments import MOST_PROBLEMS, Problem, arguments_invalid, show
 from treadle.tools.signature import ArgumentsInvalid, parse_arguments
 
 text = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
@@ -117,6 +117,13 @@ def test_invalid_arguments_are_a_tool_error() -> None:
     """The text is for the model, so the error is of the kind whose text goes to it."""
     assert issubclass(ArgumentsInvalid, ToolError)
     assert issubclass(ArgumentsInvalid, ValueError)
+
+
+def test_values_without_json_form_are_shown() -> None:
+    """A Python value that a caller put in is shown as Python does."""
+    assert show({1, 2}) == "{1, 2}"
+    assert show(10**40) == "1" + "0" * 40
+    assert show("x" * 1000).endswith("...")
 
 
 def test_many_problems_are_cut() -> None:

@@ -158,7 +158,7 @@ async def test_a_tool_that_raises_returns_nothing_or_hangs() -> None:
 
     raised, empty, hung, left = results_of(result)
     assert (raised.is_error, "KeyError: 'lost'" in raised.text) == (True, True)
-    assert (empty.is_error, empty.text) == (False, "null")
+    assert (empty.is_error, empty.text, empty.value) == (False, "null", None)
     assert (hung.is_error, "timed out after 0.01 s" in hung.text) == (True, True)
     assert left.is_error
     assert result.output == "done"
@@ -608,3 +608,24 @@ def test_a_tool_is_still_a_function() -> None:
 
     assert double(4) == 8
     assert Message("user", (Text("a"),)).text == "a"
+
+
+async def test_a_call_that_has_its_result_changes_no_state() -> None:
+    """A thread that goes on after its timeout is refused the write."""
+    let_go, refused = threading.Event(), threading.Event()
+
+    @tool(timeout=0.02)
+    def stuck(ctx: RunContext) -> str:
+        """Write too late."""
+        let_go.wait(5)
+        try:
+            ctx.state.set("late", 1)
+        except ToolError:
+            refused.set()
+        return "late"
+
+    result = await run_calls([stuck], ("1", "stuck", {}))
+    let_go.set()
+
+    assert await asyncio.to_thread(refused.wait, 5)
+    assert result.state.snapshot() == {}

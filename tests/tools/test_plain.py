@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from treadle.tools.adapter import Adapter
 from treadle.tools.annotations import ABSENT, Field
+from treadle.tools.decoder import ArgumentDecoder
 from treadle.tools.plain import UNRECOGNISED, plain_type
 
 SCALARS: list[Any] = [str, int, float, bool, None, Literal["a"], Literal["a", "b"], Literal[1, 2]]
@@ -120,6 +122,16 @@ def test_plain_values_are_recognised(kind: Any, value: Any) -> None:
 def test_other_types_are_left_to_pydantic(kind: Any) -> None:
     """Where a value may need converting there is no short way."""
     assert plain_type(kind) is None
+
+
+def test_a_default_that_json_cannot_say() -> None:
+    """Infinity is used as a default all the same, and not shown."""
+    decoder = ArgumentDecoder(
+        [Field("x", float, default=float("inf")), Field("y", float, default=1.5)]
+    )
+
+    assert decoder.decode({}) == {"x": float("inf"), "y": 1.5}
+    json.dumps(decoder.schema, allow_nan=False)
 
 
 def test_containers_are_copied() -> None:

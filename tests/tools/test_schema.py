@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.tools.schema import inline_refs, inline_where_possible, without_titles
+import pytest
+
+from treadle.tools.schema import find_ref, inline_refs, inline_where_possible, without_titles
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}}
 
@@ -38,6 +40,17 @@ def test_references_are_written_out() -> None:
             "any": {"anyOf": [POINT, {"type": "null"}]},
         },
     }
+
+
+def test_references_lead_anywhere() -> None:
+    """Into lists, and through names with the characters that pointers escape."""
+    root = {"anyOf": [{"type": "null"}, POINT], "$defs": {"a/b~c": POINT}}
+
+    assert find_ref(root, "#/anyOf/1") == find_ref(root, "#/$defs/a~1b~0c") == POINT
+    assert find_ref(root, "#") is root
+    for ref in ("#/anyOf/2", "#/anyOf/x", "#/$defs/a", "other.json#/x"):
+        with pytest.raises(LookupError):
+            find_ref(root, ref)
 
 
 def test_what_cannot_be_written_out_is_none() -> None:

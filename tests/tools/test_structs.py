@@ -11,6 +11,7 @@ from typing import (
     NamedTuple,
     NewType,
     NotRequired,
+    Required,
     TypedDict,
     TypeVar,
 )
@@ -21,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tests.tools.written import written
 from treadle.errors import InvalidTool
 from treadle.tools.annotations import Field
 from treadle.tools.decoder import ArgumentDecoder
@@ -85,6 +87,7 @@ class Entry(TypedDict):
 
 class PlainEntry(TypedDict, total=False):
     depth: int
+    leaf: Required[Leaf]
 
 
 class Named(NamedTuple):
@@ -103,6 +106,7 @@ class Holder:
 @dataclass
 class Holding(Generic[T]):
     content: T
+    more: dict[str, T] | None = None
 
 
 Alias = NewType("Alias", Leaf)
@@ -153,13 +157,14 @@ def message_of(kind: Any, value: Any) -> str:
         (Alias, LEAF, Leaf(1)),
         (Annotated[Leaf, "A leaf"], LEAF, Leaf(1)),
         (Entry, {"leaf": LEAF}, {"leaf": Leaf(1)}),
-        (PlainEntry, {}, {}),
-        (PlainEntry, {"depth": "5"}, {"depth": 5}),
+        (PlainEntry, {"leaf": LEAF}, {"leaf": Leaf(1)}),
+        (PlainEntry, {"leaf": LEAF, "depth": "5"}, {"leaf": Leaf(1), "depth": 5}),
         (Named, [LEAF, 2], Named(Leaf(1), 2)),
         (Holder, {"leaf": LEAF}, Holder(Leaf(1))),
         (Holder, {"leaf": LEAF, "pets": [{"type": "cat", "meow": 1}]}, Holder(Leaf(1), [Cat(1)])),
         (Holder, {"leaf": LEAF, "entry": {"leaf": LEAF}}, Holder(Leaf(1), [], {"leaf": Leaf(1)})),
         (Holding[Leaf], {"content": LEAF}, Holding(Leaf(1))),
+        (Holding[Leaf], {"content": LEAF, "more": {"a": LEAF}}, Holding(Leaf(1), {"a": Leaf(1)})),
         (Leaf, Leaf(5), Leaf(5)),
     ],
     ids=str,
@@ -233,6 +238,23 @@ def test_what_a_struct_itself_refuses() -> None:
     assert "- x: n must be even" in message_of(Even, {"n": 3})
     assert "- x: n must not be 42" in message_of(Even, {"n": 42})
     assert "- x.extra: unknown parameter" in message_of(Tree, {"firstLeaf": LEAF, "extra": 1})
+
+
+def test_missing_keys_of_a_typed_dict() -> None:
+    """`Required` counts also where annotations are postponed."""
+    assert "- x.leaf: required, but missing" in message_of(PlainEntry, {})
+    assert decoder_of(PlainEntry).schema["properties"]["x"]["required"] == ["leaf"]
+
+
+def test_names_that_are_not_there() -> None:
+    """A class with an annotation that cannot be resolved is refused with that name."""
+    source = (
+        "@dataclass\nclass Holder:\n    x: Absent\n    leaf: Leaf\n\ndef use(holder: Holder): ..."
+    )
+    use = written(source, dataclass=dataclass, Leaf=Leaf)
+
+    with pytest.raises(InvalidTool, match=r"parameter holder: .*Absent"):
+        inspect_function(use, context_type=Context)
 
 
 def test_local_structs_in_postponed_annotations() -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from treadle.agent.setup import RunStart
+from treadle.agent.views import views_of
 from treadle.errors import InvalidInput
 from treadle.journal import (
     AnyEntry,
@@ -20,11 +21,10 @@ from treadle.journal import (
     RunSuspended,
     StateChanged,
     View,
-    fold,
 )
 from treadle.messages import Message
 from treadle.ports.model import ModelReply
-from treadle.ports.store import Lease, Leases, Store
+from treadle.ports.store import Head, Lease, Leases, Store
 from treadle.state.scoped import StateWrite
 from treadle.tools.outcome import ToolOutcome
 from treadle.values import Plain, pack
@@ -39,7 +39,8 @@ class Recorder:
     def __init__(self, store: Store, start: RunStart) -> None:
         self._store = store
         self._start = start
-        self._revision = 0
+        self._head: Head | None = None
+        self._view = View()
         self._lock = asyncio.Lock()
         self._lease: Lease | None = None
 
@@ -50,22 +51,22 @@ class Recorder:
             ConversationBusy: another run owns it.
             InvalidInput: `history=` was given for a conversation that has begun.
         """
-        conversation = self._start.conversation_id
-        head = await self._store.create(conversation)
-        if isinstance(self._store, Leases):
-            self._lease = await self._store.claim(conversation, self._start.run_id, LEASE_SECONDS)
-            head = await self._store.head(conversation)
-        view = View()
-        if head.revision:
-            batches = await self._store.read(conversation)
-            view = fold((batch.revision, batch.entries) for batch in batches)
-            if self._start.history:
-                raise InvalidInput(
-                    f"Conversation {conversation!r} has begun; history= only seeds a new one. "
-                    "Leave it out, or choose another conversation ID."
-                )
-        self._revision = view.revision
-        return view
+        store, conversation = self._store, self._start.conversation_id
+        head = await store.create(conversation)
+        if isinstance(store, Leases):
+            self._lease = await store.claim(conversation, self._start.run_id, LEASE_SECONDS)
+            head = await store.head(conversation)
+        if head.revision and self._start.history:
+            raise InvalidInput(
+                f"Conversation {conversation!r} has begun; history= only seeds a new one. "
+                "Leave it out, or choose another conversation ID."
+            )
+        self._head = head
+        self._view = views_of(store).take(head)
+        if self._view.revision < head.revision:
+            for batch in await store.read(conversation, self._view.revision):
+                self._view.take_in(batch.revision, batch.entries)
+        return self._view
 
     async def keep(self) -> None:
         """Renew the lease for as long as this is not cancelled."""
@@ -75,7 +76,10 @@ class Recorder:
 
     async def close(self) -> None:
         """Let the conversation go."""
-        lease, self._lease = self._lease, None
+        head, lease = self._head, self._lease
+        self._head = self._lease = None
+        if head is not None:
+            views_of(self._store).put(head, self._view)
         if lease is not None and isinstance(self._store, Leases):
             await self._store.release(lease)
 
@@ -151,9 +155,10 @@ class Recorder:
             return
         async with self._lock:
             fence = self._lease.fence if self._lease is not None else None
-            self._revision = await self._store.append(
-                self._start.conversation_id, self._revision, entries, fence=fence
+            revision = await self._store.append(
+                self._start.conversation_id, self._view.revision, entries, fence=fence
             )
+            self._view.take_in(revision, entries)
 
 
 def _packed(metadata: Mapping[str, Any]) -> dict[str, Plain]:

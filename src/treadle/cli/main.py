@@ -13,6 +13,7 @@ from treadle import __version__
 from treadle.cli.chat import describe_chat
 
 # MODELSfrom treadle.cli.models import add_models
+from treadle.cli.models import describe_models
 from treadle.cli.options import Command, add_debug
 from treadle.cli.printing import complain
 from treadle.cli.run import describe_run
@@ -22,6 +23,7 @@ from treadle.errors import ConfigError, TreadleError
 COMMANDS = (
     ("run", "ask an agent one question", describe_run),
     ("chat", "talk with an agent", describe_chat),
+    ("models", "show and fetch the models that run on this machine", describe_models),
 )
 
 EPILOG = """\
@@ -67,11 +69,12 @@ def build_parser() -> argparse.ArgumentParser:
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse; words may stand between options too, which argparse alone does not take."""
     options, rest = parser.parse_known_args(argv, argparse.Namespace(command=None, debug=False))
-    strange = [word for word in rest if word.startswith("-") and word != "-"]
+    ends = rest.index("--") if "--" in rest else len(rest)
+    strange = [word for word in rest[:ends] if word.startswith("-") and word != "-"]
     if strange or (rest and not hasattr(options, "words")):
         parser.error(f"unrecognized arguments: {' '.join(strange or rest)}")
     if rest:
-        options.words += rest
+        options.words += rest[:ends] + rest[ends + 1 :]
     return options
 
 

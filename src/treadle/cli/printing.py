@@ -113,7 +113,8 @@ def complain(error: TreadleError, terminal: Terminal, *, debug: bool) -> None:
     """Print an error in one line on stderr, with its traceback when debugging."""
     if debug:
         traceback.print_exception(error, file=terminal.stderr)
-    line = f"treadle: {in_one_line(str(error) or type(error).__name__)}"
+    text = " ".join(str(error).split()) or type(error).__name__
+    line = f"treadle: {visible(text)}"
     print(terminal.paint(terminal.stderr).red(line), file=terminal.stderr, flush=True)
 
 

@@ -62,7 +62,7 @@ class RunContext(Generic[DepsT]):
     they are "" and 1. `cancelled` turns true when nobody waits for the call any more.
     """
 
-    __slots__ = ("_added", "_facts", "_guard", "_state", "attempt", "call_id", "cancelled", "tool")
+    __slots__ = ("_added", "_closed", "_facts", "_guard", "_state", "attempt", "call_id", "cancelled", "tool")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class RunContext(Generic[DepsT]):
         self._guard = guard
         self._state: ScopedState | None = None
         self._added: Usage = NOTHING
+        self._closed = False
         self.call_id = call_id
         self.tool = tool
         self.attempt = attempt
@@ -125,12 +126,20 @@ class RunContext(Generic[DepsT]):
             self._state = ScopedState(
                 self._facts.state, scope, guard=self._guard, owner=self.call_id
             )
+            if self._closed:
+                self._state.close()
         return self._state
 
     @property
     def writes(self) -> tuple[StateWrite, ...]:
         """What was written to the state through this context."""
         return self._state.writes if self._state is not None else ()
+
+    def close(self) -> None:
+        """The call has its result: a thread that still runs must not change the state any more."""
+        self.cancelled = self._closed = True
+        if self._state is not None:
+            self._state.close()
 
     @property
     def touched(self) -> bool:

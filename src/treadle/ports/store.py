@@ -20,6 +20,7 @@ class Head(Struct, frozen=True, kw_only=True):
     revision: int
     status: ConversationStatus
     run_id: str | None
+    created_at: datetime
     updated_at: datetime
     owner: str | None = None
 

@@ -190,23 +190,22 @@ def _place(url: URL) -> str:
 
 def _unanswered(error: Exception, url: URL, timeout: float | None) -> ModelError:
     """Return what a request without an answer means."""
-    aiohttp, place = _aiohttp(), _place(url)
+    aiohttp, place, reason = _aiohttp(), _place(url), _reason(error)
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return ModelTimeout(f"No connection to {place} within {CONNECT_SECONDS:g} s.")
     if isinstance(error, TimeoutError):
         seconds = IDLE_SECONDS if timeout is None else timeout
         return ModelTimeout(f"{place} gave no sign of life for {seconds:g} s; raise `timeout`.")
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        return Overloaded(f"No safe connection to {place}: {error}.", retryable=False)
+        return Overloaded(f"No safe connection to {place}: {reason}.", retryable=False)
     if isinstance(error, aiohttp.ClientConnectorError):
-        reason = _reason(error)
         return Overloaded(f"Cannot reach {place}: {reason}. Is base_url right and the server up?")
     if isinstance(error, aiohttp.ClientResponseError):
         text = str(getattr(error, "message", error)).strip().replace("\n", " ")
         return BadReply(f"{place} answered with something that is not HTTP: {text[:200]}")
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError | ValueError):
         return ModelError(f"The request to {place} cannot be sent: {error}")
-    return Overloaded(f"{place} dropped the connection before it answered: {_reason(error)}.")
+    return Overloaded(f"{place} dropped the connection before it answered: {reason}.")
 
 
 def _broken(error: Exception, url: URL) -> ModelError:
@@ -221,7 +220,7 @@ def _broken(error: Exception, url: URL) -> ModelError:
 
 
 def _reason(error: Exception) -> str:
-    inner = getattr(error, "os_error", error)
+    inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
     text = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
     return str(text).rstrip(".")
 

@@ -19,7 +19,7 @@ class _Journal:
         self.batches: list[Batch] = []
         self.status: ConversationStatus = "new"
         self.run_id: str | None = None
-        self.updated_at = now
+        self.created_at = self.updated_at = now
         self.fence = 0
         self.lease: Lease | None = None
         self.waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
@@ -49,6 +49,7 @@ class MemoryStore:
             revision=len(journal.batches),
             status=journal.status,
             run_id=journal.run_id,
+            created_at=journal.created_at,
             updated_at=journal.updated_at,
             owner=journal.lease.owner if journal.lease else None,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import new_class
@@ -153,12 +154,17 @@ class _SchemaWriter(GenerateJsonSchema):
 
     def encode_default(self, dft: Any) -> Any:
         try:
-            return super().encode_default(dft)
+            shown = super().encode_default(dft)
         except PydanticSerializationError as error:
             try:
                 return msgspec.to_builtins(dft)
             except (TypeError, ValueError):
                 raise error from None
+        try:
+            json.dumps(shown, allow_nan=False)
+        except ValueError as error:
+            raise PydanticSerializationError(str(error)) from error
+        return shown
 
 
 def _schema_of(adapter: TypeAdapter[Any]) -> JsonSchema:

@@ -109,6 +109,8 @@ class ToolRunner:
             following = outcome.control
             link = ToolCall.of(following.tool, following.arguments, id=call.id)
             outcome = await self._run_link(call, link, ctx)
+        if outcome.stage == "timeout":
+            ctx.close()
         if links or ctx.touched:
             usage, writes = ctx.added_usage, ctx.writes
             return replace(outcome, usage=usage, writes=writes, links=tuple(links))
@@ -128,7 +130,7 @@ class ToolRunner:
                 fatal=failure.fatal,
             )
         except asyncio.CancelledError:
-            ctx.cancelled = True
+            ctx.close()
             cancelled = ToolOutcome(
                 call=first, result=error_result(first, "The call was cancelled."), stage="cancelled"
             )
@@ -194,7 +196,7 @@ class ToolRunner:
         """Call the function, again after an exception while `retries` allows."""
         failure = CallFailed("", "execution")
         for attempt in range(1, tool.retries + 2):
-            ctx.attempt = attempt
+            ctx.attempt, ctx.cancelled = attempt, False
             if self._watch.live:
                 shown = dict(arguments)
                 self._watch.emit(

@@ -62,8 +62,8 @@ def inspect_function(function: Function, *, context_type: type) -> Signature:
 
     A first parameter that is annotated with `context_type`, or called `ctx` with no annotation or
     `Any`, is not in the schema; neither are keywords that a partial has set. `**kwargs: T` allows
-    further arguments of type T. Descriptions of parameters come from `Annotated` (a text, or pydantic's
-    `Field`), else from the docstring.
+    further arguments of type T. Descriptions of parameters come from `Annotated` (a text, or
+    pydantic's `Field`), else from the docstring.
 
     Raises:
         InvalidTool: the function has no signature, takes `*args`, has parameters that cannot be

