@@ -76,7 +76,7 @@ lint: .venv/.setup ## form, spelling, names, changelog
 	$(BIN)/python tools/check_changelog.py
 
 arch: .venv/.setup ## the floors of the house, and sizes
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_size.py
 
 types: .venv/.setup ## pyright, strict

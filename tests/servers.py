@@ -154,7 +154,7 @@ def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
 
 
-def reply(content: str | None = None, finish: str = "stop", **fields: Any) -> dict[str, Any]:
+def reply(content: Any = None, finish: str = "stop", **fields: Any) -> dict[str, Any]:
     """Return a whole chat completion with this message."""
     message = {"role": "assistant", "content": content, **fields}
     return {

@@ -7,15 +7,26 @@ from decimal import Decimal
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.errors import ConfigError
-from treadle.usage import NOTHING, Usage
+from treadle.usage import NO_MONEY, NOTHING, Usage
 
 LimitName = Literal["max_turns", "max_tool_calls", "max_tokens", "max_cost", "deadline"]
 
 
 class Limits(Struct, frozen=True, kw_only=True):
     """What one run may use. None means no limit.
+
+    ```python
+    from datetime import timedelta
+
+    from treadle import Limits
+
+    limits = Limits(max_tokens=50_000, deadline=timedelta(minutes=5))
+    print(limits.max_turns, limits.max_tool_calls)
+    #> 10 None
+    ```
 
     `max_turns` and `max_tool_calls` are counted; reaching one obeys the agent's `on_limit`.
     `max_tokens` (input plus output), `max_cost` and `deadline` (from the start of the run) stop
@@ -51,38 +62,43 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Budget:
-    """What a run has used and may still use; a child's use counts in every ancestor too."""
+    """What a run has used and may still use; a child's use counts in every ancestor too.
+
+    `counts_spending` is whether tokens or money are limited here or above.
+    """
 
     __slots__ = (
+        "_spent",
+        "counts_spending",
         "limits",
         "parent",
         "reserved_cost",
         "reserved_tokens",
         "tool_calls",
         "turns",
-        "usage",
     )
 
     def __init__(self, limits: Limits, parent: Budget | None = None) -> None:
         self.limits = limits
         self.parent = parent
-        self.usage: Usage = NOTHING
+        self.counts_spending: bool = limits.counts_spending or (
+            parent is not None and parent.counts_spending
+        )
         self.turns = 0
         self.tool_calls = 0
         self.reserved_tokens = 0
-        self.reserved_cost = Decimal(0)
+        self.reserved_cost = NO_MONEY
+        self._spent = NOTHING
 
     @property
-    def counts_spending(self) -> bool:
-        """Whether tokens or money are limited here or above."""
-        return self.limits.counts_spending or (
-            self.parent is not None and self.parent.counts_spending
-        )
+    def usage(self) -> Usage:
+        """What was used so far."""
+        return replace(self._spent, tool_calls=self.tool_calls)
 
     def turns_left(self) -> int:
         """Return how many more model calls may be made."""
         left = self.limits.max_turns - self.turns
-        return max(0, left)
+        return left if left > 0 else 0
 
     def tool_calls_left(self) -> int | None:
         """Return how many more tool calls may run, or None when they are not limited."""
@@ -124,10 +140,16 @@ class Budget:
 
     def spend(self, usage: Usage) -> None:
         """Count what was used, here and above."""
-        self.usage = self.usage + usage
+        self._spent = usage if self._spent is NOTHING else self._spent + usage
         self.tool_calls += usage.tool_calls
         if self.parent is not None:
             self.parent.spend(usage)
+
+    def count_call(self) -> None:
+        """Count a tool call, here and above."""
+        self.tool_calls += 1
+        if self.parent is not None:
+            self.parent.count_call()
 
     def hold(self, tokens: int, cost: Decimal) -> None:
         """Change what is set aside, here and above."""

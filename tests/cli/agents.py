@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import dataclass
 
 from treadle import Agent, AuthenticationFailed, Finish, Message, ModelReply, Reasoning, tool
-from treadle.ports.model import ModelRequest
+from treadle.ports.model import ModelProfile, ModelRequest
 from treadle.testing import FunctionModel, calls, chunks, raises, reply
 from treadle.testing.scripted import Chunks, Raises, last_text
 
@@ -78,6 +79,18 @@ def lines(text: str) -> str:
     return "\n".join(f"{number} {text}" for number in range(20))
 
 
+def extract(_: ModelRequest) -> str:
+    """Answer in JSON."""
+    return '{"number": 7}'
+
+
+@dataclass
+class Page:
+    """What `extractor` answers with."""
+
+    number: int
+
+
 counter = Agent("counter", FunctionModel(count))
 adder = Agent("adder", FunctionModel(sum_up), tools=[add])
 waiter = Agent("waiter", FunctionModel(call_wait), tools=[wait])
@@ -85,5 +98,10 @@ failing = Agent("failing", FunctionModel(fail))
 thinker = Agent("thinker", FunctionModel(think))
 finisher = Agent("finisher", FunctionModel(finish), tools=[answer])
 liner = Agent("liner", FunctionModel(long_result), tools=[lines])
+extractor = Agent(
+    "extractor",
+    FunctionModel(extract, profile=ModelProfile(native_output=True)),
+    output_type=Page,
+)
 modelless = Agent("modelless")
 number = 3

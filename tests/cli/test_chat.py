@@ -53,13 +53,14 @@ def test_tools_are_listed(treadle: Treadle) -> None:
     assert ended.out == "add  Add two numbers.\n"
 
 
-def test_the_model_can_be_changed(treadle: Treadle) -> None:
+def test_the_model_can_be_changed(treadle: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     """/model takes a name that exists, and stays with the old one otherwise."""
-    ended = treadle(
-        "chat", f"{AGENTS}:counter", stdin="/model\n/model nobody:x\n/model\n/model local:\nhi"[:44]
-    )
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted")
+    lines = "/model\n/model nobody:x\n/model\n/model openai:gpt-5.2\n/model\n"
 
-    assert ended.out == "function:count\nfunction:count\nlocal:\n"
+    ended = treadle("chat", f"{AGENTS}:counter", stdin=lines)
+
+    assert ended.out.split() == ["function:count"] * 2 + ["openai:gpt-5.2"] * 2
     assert "'nobody:x' names no installed provider" in ended.err
 
 

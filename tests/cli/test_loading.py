@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("tests/cli/agents.py:adder", "name the module, for example tests.cli.agents:adder."),
         ("tests.cli.agents:addr", "has no 'addr'. Its agents: counter, adder,"),
         ("tests.cli.agents:number", "is no agent but a int. Its agents: counter, adder,"),
-        ("tests.cli.agents:adder.nam", "has no 'adder.nam'"),
+        ("tests.cli.agents:adder.xname", "has no 'adder.xname'"),
         ("json:load", "is no agent but a function. It has no agents."),
         ("json:lods", "Module 'json' has no 'lods'. Did you mean 'loads'?"),
     ],

@@ -7,10 +7,10 @@ import io
 import pytest
 
 from tests.cli import agents
-from treadle import Agent
+from treadle import Agent, Overloaded, Retry, RunContext, tool
 from treadle.cli.printing import EventPrinter, call_in_brief, call_in_full
 from treadle.cli.terminal import Terminal, cut, visible
-from treadle.testing import FunctionModel
+from treadle.testing import FunctionModel, ScriptedModel, calls, raises
 
 
 class Screen(io.StringIO):
@@ -123,3 +123,32 @@ def test_a_call_in_full_hides_nothing_silently() -> None:
 
     assert told.startswith("bash:\n  command: rm -r \\x1b[8mx\n  script:\n    0\n")
     assert told.endswith("\n    59\n    [... 40 more lines that are not shown]")
+
+
+async def test_retries_and_progress_are_told() -> None:
+    """A failed attempt, a tool's progress and its second try each have a line."""
+    tries: list[int] = []
+
+    def upload(ctx: RunContext) -> str:
+        """Upload something."""
+        ctx.report("half\nway")
+        tries.append(ctx.attempt)
+        if ctx.attempt == 1:
+            raise ValueError("once")
+        return "up"
+
+    script = [raises(Overloaded("busy"), "I sh"), calls(("c1", "upload", {})), "done"]
+    agent = Agent(
+        "uploader",
+        ScriptedModel(script),
+        tools=[tool(retries=1)(upload)],
+        retry=Retry(first_wait=0.001),
+    )
+    lines = (await shown(agent, NO_COLOR="1")).splitlines()
+
+    assert lines[0] == "I sh"
+    assert lines[1].startswith("[busy Asking again in 0.0 s.]")
+    assert lines[2:4] == ["-> upload()", "   upload: half\\nway"]
+    assert "   upload: attempt 2" in lines
+    assert lines[-2:] == ["<- up", "done"]
+    assert tries == [1, 2]

@@ -106,6 +106,15 @@ def test_a_typed_output_stays_a_value(treadle: Treadle) -> None:
     assert record["output"] == [1, 2]
 
 
+def test_a_typed_output_is_streamed_once(treadle: Treadle) -> None:
+    """JSON that came as text is not printed again; without streaming it is the value's own."""
+    streamed = treadle("run", f"{AGENTS}:extractor", "page?", "--stream")
+    plain = treadle("run", f"{AGENTS}:extractor", "page?")
+
+    assert streamed.out == '{"number": 7}\n'
+    assert plain.out == '{"number":7}\n'
+
+
 def test_json_streams_events(treadle: Treadle) -> None:
     """--stream --json prints each event on a line, the last of them the end of the run."""
     ended = treadle("run", f"{AGENTS}:adder", "20 + 3?", "--stream", "--json")

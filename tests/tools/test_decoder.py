@@ -338,7 +338,7 @@ def _accepts(kind: Any, value: Any) -> bool:
 def test_every_problem_is_told_with_its_place() -> None:
     """One text names all fields, what was expected and what was there (S16)."""
     decoder = inspect_function(report, context_type=Context).decoder
-    given = {"period": {"y": "q"}, "tags": ["a", 5], "whenn": "x", "when": "tomorrow"}
+    given = {"period": {"y": "q"}, "tags": ["a", 5], "when_": "x", "when": "tomorrow"}
 
     with pytest.raises(ArgumentsInvalid) as caught:
         decoder.decode(given)
@@ -351,7 +351,7 @@ def test_every_problem_is_told_with_its_place() -> None:
     assert lines[3] == "- tags[1]: expected a valid string, got 5"
     assert lines[4] == "- note: required, but missing"
     assert lines[5].startswith("- when: expected a valid date")
-    assert lines[6] == "- whenn: unknown parameter, did you mean 'when'?, got \"x\""
+    assert lines[6] == "- when_: unknown parameter, did you mean 'when'?, got \"x\""
     assert lines[7].startswith(
         "Parameters: period (object, required), tags (array of string, required)"
     )

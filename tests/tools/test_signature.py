@@ -39,7 +39,7 @@ class Place(BaseModel):
     floor: int = 0
 
 
-def book(
+def book(  # size: one parameter of each basic type, required and not
     ctx: Context[int],
     city: str,
     place: Place,

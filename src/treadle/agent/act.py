@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from treadle.agent.calls import Answers
@@ -42,10 +44,7 @@ class Actor:
         value, rejected = self._value_of(outputs) if outputs else (None, "")
         final = bool(outputs) and not ordinary and not rejected
         work.asker.finished(work.budget.turns, reply, final=final)
-        batch = Batch(work.runner, runnable, max_parallel=work.setup.max_parallel_tools)
-        await work.say(reply, batch.begun)
-        work.answers = Answers(calls)
-        outcomes = await self._run(batch)
+        outcomes = await self._run(reply, calls, runnable)
         for call in refused:
             limit = work.setup.limits.max_tool_calls
             text = f"Not run: the limit of {limit} tool calls is used up."
@@ -75,7 +74,29 @@ class Actor:
         outputs = tuple(call for call in calls if call.name == OUTPUT_TOOL)
         return outputs, tuple(call for call in calls if call.name != OUTPUT_TOOL)
 
-    async def _run(self, batch: Batch) -> list[ToolOutcome]:
+    async def _run(
+        self, reply: ModelReply, calls: tuple[ToolCall, ...], runnable: tuple[ToolCall, ...]
+    ) -> Sequence[ToolOutcome]:
+        """Put the reply into the history and run these of its calls."""
+        work = self._work
+        if len(calls) == len(runnable) == 1:  # alone, it needs no batch
+            call = calls[0]
+            await work.say(reply, (call.id,))
+            work.answers = Answers(calls)
+            outcome = await work.runner.run_one(call)
+            work.count(outcome)
+            await work.runner.record(outcome, ())
+            outcomes: Sequence[ToolOutcome] = (outcome,)
+        else:
+            batch = Batch(work.runner, runnable, max_parallel=work.setup.max_parallel_tools)
+            await work.say(reply, batch.begun)
+            work.answers = Answers(calls)
+            outcomes = await self._run_batch(batch)
+        if work.stop is not None:  # the tool swallowed it
+            raise asyncio.CancelledError
+        return outcomes
+
+    async def _run_batch(self, batch: Batch) -> Sequence[ToolOutcome]:
         """Run these calls. Every outcome is taken in, also when the run is cancelled meanwhile."""
         work = self._work
         try:
@@ -86,7 +107,6 @@ class Actor:
                     work.count(outcome)
         for call in batch.unfinished:  # another call failed the run before these ran
             await work.answer(work.runner.refuse(call, NOT_RUN, "cancelled"))
-        work.check_stop()
         return outcomes
 
     def _value_of(self, outputs: tuple[ToolCall, ...]) -> tuple[Any, str]:
@@ -119,7 +139,7 @@ class Actor:
             await self._work.answer(outcome)
 
 
-def _ending_of(outcomes: list[ToolOutcome]) -> tuple[Ending | None, bool]:
+def _ending_of(outcomes: Sequence[ToolOutcome]) -> tuple[Ending | None, bool]:
     """Return how the run ends by what its calls asked for, and whether one of them failed.
 
     An interrupt comes first; the first `Finish` counts when no call failed.

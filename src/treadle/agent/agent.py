@@ -37,6 +37,15 @@ DEFAULT_RETRY = Retry()
 class Agent(Generic[DepsT, OutputT]):
     """A model, instructions and tools. Immutable: share it between tasks, threads and users.
 
+    ```python
+    from treadle import Agent
+    from treadle.testing import ScriptedModel
+
+    agent = Agent("greeter", model=ScriptedModel(["Hello, Ann."]), instructions="Be brief.")
+    print(agent.run_sync("I am Ann.").output)
+    #> Hello, Ann.
+    ```
+
     `model` is an object or a "provider:model" string. `instructions` may be a function of the run
     context. `output_type` is what the answer becomes: `str`, or any type that pydantic knows.
     `deps_type` only tells type checkers what `deps=` must be. `on_limit` says what happens when

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from itertools import count
+from typing import Any
 
 from msgspec.structs import replace
 
 from treadle.agent.bus import EventBus
-from treadle.agent.reserve import Reservation, reserve
+from treadle.agent.reserve import reserve
 from treadle.agent.setup import RunSetup
 from treadle.errors import BadReply, ContentFiltered, IncompleteReply, ModelError
-from treadle.events import ModelFinished, ModelRetried, ModelStarted, ReasoningDelta, TextDelta
+from treadle.events import (
+    Event,
+    ModelFinished,
+    ModelRetried,
+    ModelStarted,
+    ReasoningDelta,
+    TextDelta,
+)
 from treadle.ids import new_span_id
 from treadle.limits import Budget
 from treadle.ports.context import RunContext
@@ -61,30 +68,24 @@ class Asker:
             ModelError: all attempts failed, or one that no repetition helps.
         """
         self.partial = []
-        self._span = new_span_id() if self._bus.live else ""
+        setup = self._setup
+        if self._bus.live:
+            self._span = new_span_id()
         self._started = time.perf_counter()
-        for before_model in self._setup.hooks.before_model:
+        for before_model in setup.hooks.before_model:
             answer = await before_model(self._ctx, request)
             if isinstance(answer, ModelReply):
-                return await self._checked(answer)
+                return await self._after(answer)
             request = request if answer is None else answer
-        reservation = self._reserve(request)
         try:
-            reply = await self._attempts(
-                reservation.request if reservation else request, turn, seconds_left
-            )
+            if self._budget.counts_spending:
+                reply = await self._reserved(request, turn, seconds_left)
+            else:
+                reply = await self._attempts(request, turn, seconds_left)
         except ModelError as error:
             self.finished(turn, None, final=False, error=str(error))
             raise
-        finally:
-            if reservation:
-                self._budget.release(reservation.tokens, reservation.cost)
-        reply = self._priced(reply)
-        self._budget.spend(reply.usage)
-        if reply.finish_reason == "length" and reservation and reservation.capped:
-            self.partial = [reply.message.text]
-            raise BudgetSpent
-        return await self._checked(reply)
+        return await self._after(reply) if setup.hooks.after_model else self._checked(reply)
 
     def finished(
         self, turn: int, reply: ModelReply | None, *, final: bool, error: str | None = None
@@ -103,55 +104,60 @@ class Asker:
                 error,
             )
 
-    def _reserve(self, request: ModelRequest) -> Reservation | None:
-        if not self._budget.counts_spending:
-            return None
+    async def _reserved(
+        self, request: ModelRequest, turn: int, seconds_left: float | None
+    ) -> ModelReply:
+        """Ask with what the call may use at most set aside."""
         reservation = reserve(self._budget, request, self._setup.profile)
         if reservation is None:
             raise BudgetSpent
-        return reservation
+        try:
+            reply = await self._attempts(reservation.request, turn, seconds_left)
+        finally:
+            self._budget.release(reservation.tokens, reservation.cost)
+        if reply.finish_reason == "length" and reservation.capped:
+            self.partial = [reply.message.text]
+            raise BudgetSpent
+        return reply
 
     async def _attempts(
         self, request: ModelRequest, turn: int, seconds_left: float | None
     ) -> ModelReply:
-        retry = self._setup.retry
-        for attempt in count(1):
-            self.partial = []
-            if self._bus.live:
-                self._bus.emit(
-                    ModelStarted,
-                    self._span,
-                    self._parent_span,
-                    turn,
-                    attempt,
-                    self._setup.profile.name,
-                )
+        setup, attempt = self._setup, 1
+        while True:
+            self._tell(ModelStarted, turn, attempt, setup.profile.name)
             try:
-                return await self._attempt(request, turn)
+                if setup.stream is not None and self._bus.live:
+                    reply = await self._streamed(setup.stream(request), turn)
+                else:
+                    reply = await setup.model.complete(request)
+                    self._tell_whole(reply, turn)
             except ModelError as error:
                 self._budget.spend(FAILED_ATTEMPT)
-                if not retry.again(attempt, error):
+                wait = self._wait_after(attempt, error, seconds_left)
+                if wait is None:
                     raise
-                wait = retry.wait_after(attempt, error)
-                if seconds_left is not None:
-                    spent = time.perf_counter() - self._started
-                    if wait > seconds_left - spent:
-                        raise
-                if self._bus.live:
-                    self._bus.emit(
-                        ModelRetried, self._span, self._parent_span, turn, attempt, str(error), wait
-                    )
+                self._tell(ModelRetried, turn, attempt, str(error), wait)
                 self.partial = []
-                await retry.clock.sleep(wait)
-        raise AssertionError("count() never ends")
+                await setup.retry.clock.sleep(wait)
+                attempt += 1
+            else:
+                reply = self._priced(reply)
+                self._budget.spend(reply.usage)
+                return reply
 
-    async def _attempt(self, request: ModelRequest, turn: int) -> ModelReply:
-        if self._setup.stream is None or not self._bus.live:
-            reply = await self._setup.model.complete(request)
-            if self._bus.live:
-                self._tell_whole(reply, turn)
-            return reply
-        deltas = self._setup.stream(request)
+    def _wait_after(
+        self, attempt: int, error: ModelError, seconds_left: float | None
+    ) -> float | None:
+        """Return the seconds until the next attempt, or None when there is none."""
+        retry = self._setup.retry
+        if not retry.again(attempt, error):
+            return None
+        wait = retry.wait_after(attempt, error)
+        spent = time.perf_counter() - self._started
+        return None if seconds_left is not None and wait > seconds_left - spent else wait
+
+    async def _streamed(self, deltas: AsyncIterator[ModelDelta], turn: int) -> ModelReply:
         try:
             return await self._follow(deltas, turn)
         finally:
@@ -176,13 +182,16 @@ class Asker:
             partial="".join(seen),
         )
 
+    def _tell(self, kind: type[Event], *fields: Any) -> None:
+        if self._bus.live:
+            self._bus.emit(kind, self._span, self._parent_span, *fields)
+
     def _tell_whole(self, reply: ModelReply, turn: int) -> None:
-        for kind, text in (
-            (ReasoningDelta, reply.message.reasoning),
-            (TextDelta, reply.message.text),
-        ):
-            if text:
-                self._bus.emit(kind, self._span, self._parent_span, text, turn)
+        if self._bus.live:
+            if reply.message.reasoning:
+                self._tell(ReasoningDelta, reply.message.reasoning, turn)
+            if reply.message.text:
+                self._tell(TextDelta, reply.message.text, turn)
 
     def _priced(self, reply: ModelReply) -> ModelReply:
         usage, price = reply.usage, self._setup.profile.price
@@ -191,9 +200,12 @@ class Asker:
         cost = usage.cost or (price.cost(usage) if price else usage.cost)
         return replace(reply, usage=replace(usage, requests=usage.requests or 1, cost=cost))
 
-    async def _checked(self, reply: ModelReply) -> ModelReply:
+    async def _after(self, reply: ModelReply) -> ModelReply:
         for after_model in self._setup.hooks.after_model:
             reply = await after_model(self._ctx, reply) or reply
+        return self._checked(reply)
+
+    def _checked(self, reply: ModelReply) -> ModelReply:
         if reply.message.role != "assistant":
             raise BadReply(f"The model replied with a {reply.message.role!r} message.")
         if reply.finish_reason in ("content_filter", "refusal"):

@@ -24,7 +24,7 @@ def tidy(part: Part) -> Part | None:
             return None
         return part if text is part.text else replace(part, text=text)
     if isinstance(part, ToolCall) and (
-        clean(part.raw) is not part.raw or LONE_SURROGATE.search(part.raw)
+        clean(part.raw) is not part.raw or ("\\u" in part.raw and LONE_SURROGATE.search(part.raw))
     ):
         try:
             return replace(part, raw=encode_json(parse_arguments(part.raw)).decode())
@@ -95,5 +95,5 @@ class Answers:
     @property
     def message(self) -> Message:
         """All results, those that are missing marked as interrupted."""
-        results = (self.results.get(call.id) or interrupted(call) for call in self.calls)
+        results = [self.results.get(call.id) or interrupted(call) for call in self.calls]
         return Message("tool", tuple(results))

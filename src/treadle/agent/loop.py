@@ -34,6 +34,10 @@ class Loop:
         self._actor = Actor(work)
         self._blanks = 0
         self._cuts = 0
+        setup = work.setup
+        self._first, self._later = _settings(setup.settings, by_tool=work.answers_by_tool)
+        by_schema = setup.output is not None and not work.answers_by_tool
+        self._output = setup.output.output_schema if setup.output and by_schema else None
 
     async def run(self) -> AnyResult:
         """Run to the end and return the result, or raise the error that ended it."""
@@ -83,31 +87,25 @@ class Loop:
     async def _ask(self, request: ModelRequest) -> tuple[ModelReply, tuple[ToolCall, ...]]:
         """Return the model's reply, its message as the history keeps it, and its calls."""
         work = self._work
-        work.budget.turns += 1
-        reply = await work.asker.ask(request, work.budget.turns, work.seconds_left())
-        work.check_stop()
+        budget = work.budget
+        budget.turns += 1
+        seconds_left = work.seconds_left() if work.setup.limits.deadline is not None else None
+        reply = await work.asker.ask(request, budget.turns, seconds_left)
+        if work.stop is not None:  # the model swallowed it
+            raise asyncio.CancelledError
         message, calls = work.ids.take_in(reply.message)
         return (reply if message is reply.message else replace(reply, message=message)), calls
 
     def _request(self) -> ModelRequest:
         work = self._work
-        output = work.setup.output
         return ModelRequest(
             messages=work.thread,
             system=work.system,
             tools=work.specs,
-            settings=self._settings(),
-            output=output.output_schema if output and not work.answers_by_tool else None,
+            settings=self._later if work.budget.turns else self._first,
+            output=self._output,
             conversation_id=work.start.conversation_id,
         )
-
-    def _settings(self) -> ModelSettings:
-        settings = self._work.setup.settings
-        if settings.tool_choice is not None and self._work.budget.turns:
-            settings = replace(settings, tool_choice=None)  # a forced tool is forced once
-        if settings.tool_choice is None and self._work.answers_by_tool:
-            return replace(settings, tool_choice="required")
-        return settings
 
     async def _answer(self, reply: ModelReply, stop_reason: StopReason) -> Ending | None:
         """Take a reply without calls as the answer; None when the model was asked to repair it."""
@@ -230,3 +228,11 @@ class Loop:
         return Ending(
             stop_reason="cancelled", reason="The task that ran it was cancelled.", raises=True
         )
+
+
+def _settings(settings: ModelSettings, *, by_tool: bool) -> tuple[ModelSettings, ModelSettings]:
+    """Return the settings of the first call and of all later ones: a tool is forced only once."""
+    later = settings if settings.tool_choice is None else replace(settings, tool_choice=None)
+    if by_tool:
+        later = replace(later, tool_choice="required")
+    return (later if settings.tool_choice is None else settings), later

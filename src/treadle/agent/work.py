@@ -27,7 +27,7 @@ from treadle.prompts.render import render_instructions
 from treadle.state.scoped import State, StateWrite
 from treadle.tools.execute import ToolRunner
 from treadle.tools.outcome import ToolOutcome
-from treadle.usage import NOTHING, Usage
+from treadle.usage import NOTHING
 
 
 class Work:
@@ -105,11 +105,6 @@ class Work:
             else deadline.total_seconds() - (time.perf_counter() - self.began)
         )
 
-    def check_stop(self) -> None:
-        """End here when a stop was asked for and whatever was awaited swallowed it."""
-        if self.stop is not None:
-            raise asyncio.CancelledError
-
     async def say(self, reply: ModelReply, begun: Sequence[str] = ()) -> None:
         """Put a reply into the history."""
         if self.recorder is not None:
@@ -135,7 +130,9 @@ class Work:
         if self.answers is not None:
             self.answers.results[outcome.call.id] = outcome.result
         self.tool_results += (*outcome.links, outcome.result)
-        self.budget.spend(ONE_CALL if outcome.usage is NOTHING else outcome.usage + ONE_CALL)
+        self.budget.count_call()
+        if outcome.usage is not NOTHING:
+            self.budget.spend(outcome.usage)
 
     async def answer(self, outcome: ToolOutcome) -> None:
         """Take in the outcome of a call that did not run, and write it."""
@@ -203,9 +200,6 @@ class Work:
             self.bus.emit(*event)
         else:
             self._loop.call_soon_threadsafe(self.bus.emit, *event)
-
-
-ONE_CALL = Usage(tool_calls=1)
 
 
 def _answers_by_tool(setup: RunSetup) -> bool:

@@ -13,7 +13,7 @@ from treadle import __version__
 from treadle.agent.result import RunResult
 from treadle.cli.loading import AnyAgent, find_agent
 from treadle.cli.options import add_agent_options
-from treadle.cli.printing import EventPrinter, as_text, complain, usage_in_brief
+from treadle.cli.printing import EventPrinter, complain, usage_in_brief
 from treadle.cli.terminal import Terminal, visible
 from treadle.cli.watching import watch
 from treadle.errors import TreadleError
@@ -119,7 +119,7 @@ class Chat:
             self._keep(error.result)
             return
         self._keep(result)
-        printer.finish(as_text(result.output))
+        printer.finish(result.output)
         if result.stop_reason != "answer":
             reason = f": {visible(result.reason)}" if result.reason else ""
             printer.note(f"[{result.stop_reason}{reason}]")

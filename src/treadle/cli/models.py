@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from treadle.cli.options import Command, add_debug
+from treadle.cli.options import add_debug
 from treadle.cli.terminal import Terminal
 from treadle.errors import ModelFilesError
 from treadle.providers.local.progress import TerminalProgress
@@ -17,8 +17,7 @@ def describe_models(parser: argparse.ArgumentParser) -> None:
     """Describe the command and those below it."""
     parser.description = "Show, fetch and find the models that run on this machine."
     add_debug(parser)
-    show_help: Command = lambda _options, _terminal: _show_help(parser)
-    parser.set_defaults(command=show_help)
+    parser.set_defaults(command=_Help(parser))
     below = parser.add_subparsers(title="commands", metavar="COMMAND")
     shown = below.add_parser("list", help="show the known models, and which of them are here")
     shown.set_defaults(command=list_models)
@@ -96,6 +95,12 @@ def _described(model: Listed, widest: int) -> str:
     )
 
 
-def _show_help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 0
+class _Help:
+    """What `treadle models` alone does: it shows its help."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parser = parser
+
+    def __call__(self, _: argparse.Namespace, terminal: Terminal) -> int:
+        self._parser.print_help(terminal.stdout)
+        return 0

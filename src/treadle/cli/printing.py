@@ -10,6 +10,7 @@ from treadle.cli.terminal import Terminal, cut, visible
 from treadle.errors import NotStorable, TreadleError
 from treadle.events import (
     AnyEvent,
+    ModelFinished,
     ModelRetried,
     ModelStarted,
     ReasoningDelta,
@@ -41,44 +42,55 @@ class EventPrinter:
         self._paint = terminal.paint(notes)
         self._dims = terminal.paint(terminal.stdout)
         self._open = ""
+        self._final = False
 
     def show(self, event: AnyEvent) -> None:
         """Print one event, if it is one to see."""
         match event:
             case ModelStarted():
                 self.answer = ""
+                self._final = False
+            case ModelFinished(final=final):
+                self._final = final
             case TextDelta(text=text):
                 self.answer += text
                 self._write("text", text)
             case ReasoningDelta(text=text):
                 if self._dims.on:
                     self._write("reasoning", text)
+            case ModelRetried(error=error, seconds=seconds):
+                self._aside(f"[{error} Asking again in {seconds:.1f} s.]")
+            case _:
+                self._show_call(event)
+
+    def _show_call(self, event: AnyEvent) -> None:
+        match event:
             case ToolRequested(name=name, arguments=arguments):
                 self.note(self._paint.cyan(f"-> {self._fit(call_in_brief(name, arguments), 3)}"))
             case ToolStarted(name=name, attempt=attempt) if attempt > 1:
-                self.note(self._paint.dim(f"   {name}: attempt {attempt}"))
+                self._aside(f"   {name}: attempt {attempt}")
             case ToolProgress(name=name, progress=progress):
-                self.note(
-                    self._paint.dim(self._fit(in_one_line(f"   {name}: {as_text(progress)}"), 0))
-                )
+                self._aside(f"   {name}: {as_text(progress)}")
             case ToolFinished(output=output, error=error, name=name):
                 self._result(name, output, failed=error is not None)
-            case ModelRetried(error=error, seconds=seconds):
-                text = in_one_line(f"[{error} Asking again in {seconds:.1f} s.]")
-                self.note(self._paint.dim(self._fit(text, 0)))
             case _:
                 pass
+
+    def _aside(self, text: str) -> None:
+        self.note(self._paint.dim(self._fit(in_one_line(text), 0)))
 
     def note(self, text: str) -> None:
         """Print a line of its own beside the model's text."""
         self.end_line()
         print(text, file=self._notes, flush=True)
 
-    def finish(self, answer: str) -> None:
-        """Print the answer, unless it has been printed as it came, and end the line."""
-        if answer != self.answer:
+    def finish(self, output: object) -> None:
+        """Print the output, unless it has been printed as it came, and end the line."""
+        text = as_text(output)
+        typed_text = self._final and bool(self.answer) and not isinstance(output, str)
+        if text != self.answer and not typed_text:
             self.end_line()
-            self._write("text", answer)
+            self._write("text", text)
         self.end_line()
 
     def end_line(self) -> None:

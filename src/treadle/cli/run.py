@@ -10,7 +10,7 @@ from typing import TextIO
 from treadle.agent.result import AnyResult
 from treadle.cli.loading import AnyAgent, find_agent
 from treadle.cli.options import add_agent_options
-from treadle.cli.printing import EventPrinter, as_text, complain
+from treadle.cli.printing import EventPrinter, complain
 from treadle.cli.records import event_record, result_record
 from treadle.cli.terminal import Terminal
 from treadle.cli.watching import watch
@@ -136,7 +136,7 @@ class Answering:
             if not self._streams:
                 print(result_record(result, None), file=self._terminal.stdout)
         else:
-            self._printer.finish(as_text(result.output))
+            self._printer.finish(result.output)
         if result.stop_reason != "answer":
             self._printer.note(f"treadle: the run stopped ({result.stop_reason}). {result.reason}")
 

@@ -12,6 +12,21 @@ from treadle.ports.model import ModelReply, ModelRequest
 class Middleware:
     """Override what you need; what you do not override costs nothing.
 
+    ```python
+    from treadle import Agent, Middleware
+    from treadle.testing import ScriptedModel
+
+
+    class Sign(Middleware):
+        async def before_final(self, ctx, output):
+            return f"{output} (checked)"
+
+
+    agent = Agent("clerk", model=ScriptedModel(["Done."]), middleware=[Sign()])
+    print(agent.run_sync("Go.").output)
+    #> Done. (checked)
+    ```
+
     Several run in the order given before the model or a tool, and in reverse order after it. An
     exception fails the run, but in the two tool hooks a `ToolError` becomes the call's result.
     """

@@ -83,6 +83,17 @@ def chunks(
 class ScriptedModel:
     """A model that answers by a script, one step for each request.
 
+    ```python
+    from treadle import Agent
+    from treadle.testing import ScriptedModel
+
+    model = ScriptedModel(["Hello."])
+    print(Agent("greeter", model=model).run_sync("Hi!").output)
+    #> Hello.
+    print(model.requests[0].messages[-1].text)
+    #> Hi!
+    ```
+
     `requests` has what it was asked, each with a copy of the messages as they were. Asked beyond
     its script, it raises `ConfigError`.
     """

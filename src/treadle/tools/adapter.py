@@ -62,25 +62,24 @@ class Adapter:
 
     def __init__(self, fields: Sequence[Field], extra: Any, names: Mapping[str, Any]) -> None:
         translator = Translator(names)
-        main = _main_adapter(fields, translator, names)
-        self._validate: Validate = main.validator.validate_python
-        schema = _schema_of(main)
+        self._validate, schema = _all_built(fields, translator, names)
         self._known = frozenset(schema["properties"])
-        self._extra: TypeAdapter[dict[str, Any]] | None = None
+        self._validate_extra: Validate | None = None
         if extra is not ABSENT:
-            self._extra = _built(dict[str, translator.translate(extra)], names)
-            schema = _with_extra(schema, _schema_of(self._extra))
+            kind = dict[str, translator.translate(extra)]
+            self._validate_extra, extra_schema = _built(kind, names)
+            schema = _with_extra(schema, extra_schema)
         self.schema: JsonSchema = inline_where_possible(schema)
         translator.forget_names()
 
     def attempt(self, arguments: Any) -> tuple[dict[str, Any], list[Problem]]:
         """Return the values, or none and what is wrong with the arguments."""
-        if self._extra is None:
+        if self._validate_extra is None:
             return self._checked(self._validate, arguments)
         named = {name: value for name, value in arguments.items() if name in self._known}
         others = {name: value for name, value in arguments.items() if name not in self._known}
         values, problems = self._checked(self._validate, named)
-        more, further = self._checked(self._extra.validator.validate_python, others)
+        more, further = self._checked(self._validate_extra, others)
         return {**more, **values}, problems + further
 
     def _checked(self, validate: Validate, arguments: Any) -> tuple[dict[str, Any], list[Problem]]:
@@ -93,10 +92,10 @@ class Adapter:
             return {}, [Problem((), f"could not be validated: {type(error).__name__}: {error}")]
 
 
-def _main_adapter(
+def _all_built(
     fields: Sequence[Field], translator: Translator, names: Mapping[str, Any]
-) -> TypeAdapter[dict[str, Any]]:
-    """Return the adapter for all fields; when that fails, find out whose fault it is."""
+) -> tuple[Validate, JsonSchema]:
+    """Build for all fields at once; when that fails, find out whose fault it is."""
     try:
         return _built(_typed_dict(fields, translator), names)
     except UnsupportedType:
@@ -132,15 +131,15 @@ def _annotation(field: Field, translator: Translator) -> Any:
     return NotRequired[annotation] if has_default or not field.required else annotation
 
 
-def _built(kind: Any, names: Mapping[str, Any]) -> TypeAdapter[Any]:
-    """Return a ready adapter; `names` are those that annotations inside `kind` may use."""
+def _built(kind: Any, names: Mapping[str, Any]) -> tuple[Validate, JsonSchema]:
+    """Return how to validate a type, and its schema; annotations inside it may use `names`."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         adapter.rebuild(force=True, _types_namespace=dict(names))
-        _schema_of(adapter)  # a type can be valid and yet have no JSON form
+        schema = without_titles(adapter.json_schema(schema_generator=_SchemaWriter))
     except (TypeError, ValueError, NameError, AttributeError, RuntimeError) as error:
         raise UnsupportedType(_first_line(error)) from error
-    return adapter
+    return adapter.validator.validate_python, schema
 
 
 def _first_line(error: Exception) -> str:
@@ -165,11 +164,6 @@ class _SchemaWriter(GenerateJsonSchema):
         except ValueError as error:
             raise PydanticSerializationError(str(error)) from error
         return shown
-
-
-def _schema_of(adapter: TypeAdapter[Any]) -> JsonSchema:
-    schema = adapter.json_schema(schema_generator=_SchemaWriter)
-    return without_titles(schema)
 
 
 def _with_extra(schema: JsonSchema, others: JsonSchema) -> JsonSchema:

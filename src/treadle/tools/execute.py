@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
+from types import CoroutineType
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from treadle.tools.outcome import ToolOutcome, error_result, result_of
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.signature import ArgumentsInvalid, parse_arguments
 from treadle.tools.threads import THREADS
+from treadle.tools.timing import CallExpired, Within
 from treadle.tools.tool import Tool
 
 MOST_LINKS = 10
@@ -43,10 +45,6 @@ class CallFailed(Exception):
         super().__init__(text)
         self.stage: Stage = stage
         self.fatal = fatal
-
-
-class CallExpired(Exception):
-    """A call took longer than its tool's timeout."""
 
 
 class ToolRunner:
@@ -94,7 +92,7 @@ class ToolRunner:
         self._tell_finished(outcome, new_span_id(), 0.0)
         return outcome
 
-    async def run_one(self, call: ToolCall, guard: WriteGuard | None) -> ToolOutcome:
+    async def run_one(self, call: ToolCall, guard: WriteGuard | None = None) -> ToolOutcome:
         """Run one call and, after it, the chain that it asks for."""
         links: list[ToolResult] = []
         ctx = RunContext(self._facts, call_id=call.id, tool=call.name, guard=guard)
@@ -203,12 +201,16 @@ class ToolRunner:
                     ToolStarted, span, self._parent_span, call.id, call.name, shown, attempt
                 )
             try:
-                return await _invoke(tool, ctx, keywords)
+                running = _invoke(tool, ctx, keywords)
+                if tool.timeout is not None:
+                    return await Within(running, tool.timeout)
+                return await running
             except ToolAbort as error:
                 raise CallFailed(str(error), "execution", error) from error
             except ToolError as error:
                 raise CallFailed(str(error), "execution", _fatal(tool, error)) from error
             except CallExpired as error:
+                ctx.cancelled = True  # a sync tool can look at this and stop
                 text = f"Tool {call.name!r} timed out after {tool.timeout:g} s."
                 failure = CallFailed(text, "timeout", _fatal(tool, error))
             except SystemExit as error:  # a tool must not end the process
@@ -235,27 +237,22 @@ class ToolRunner:
             )
 
 
-async def _invoke(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> object:
-    """Call the function where it belongs, within its time."""
-    if tool.timeout is None:
-        return await _invoke_untimed(tool, ctx, keywords)
-    timer = asyncio.timeout(tool.timeout)
-    try:
-        async with timer:
-            return await _invoke_untimed(tool, ctx, keywords)
-    except TimeoutError as error:
-        if not timer.expired():
-            raise  # the tool's own
-        ctx.cancelled = True  # a sync tool can look at this and stop
-        raise CallExpired from error
-
-
-async def _invoke_untimed(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> object:
-    arguments: tuple[Any, ...] = (ctx,) if tool.takes_context else ()
+def _invoke(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+    """Return the call as a coroutine, which runs where the function belongs."""
+    given: tuple[Any, ...] = (ctx,) if tool.takes_context else ()
     if not tool.as_keywords:
-        arguments, keywords = (*arguments, keywords), {}
-    if tool.is_async:
-        return await tool.function(*arguments, **keywords)
+        given, keywords = (*given, keywords), {}
+    if not tool.is_async:
+        return _run_sync(tool, given, keywords)
+    running = tool.function(*given, **keywords)
+    return running if isinstance(running, CoroutineType) else _awaited(running)
+
+
+async def _awaited(running: Awaitable[Any]) -> Any:
+    return await running
+
+
+async def _run_sync(tool: Tool, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     if tool.isolation == "inline":
         value = tool.function(*arguments, **keywords)
     else:

@@ -45,7 +45,9 @@ class SchemaDecoder:
         Raises:
             ArgumentsInvalid: with every problem that was found.
         """
-        values, problems = decode_repairing(arguments, self._attempt)
+        values, problems = self._attempt(arguments)
+        if problems:
+            values, problems = decode_repairing(arguments, self._attempt)
         if problems:
             raise arguments_invalid(problems, self.schema)
         return values
@@ -143,6 +145,18 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
+_EXACT: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (NoneType,),
+}
+"""The types that values usually have: recognising one is quicker than a test."""
+
+
 def _of_type(schema: JsonSchema, rest: Check) -> Check:
     """Return a check of the type and, only where that is right, of the rest."""
     kind = schema.get("type")
@@ -152,11 +166,12 @@ def _of_type(schema: JsonSchema, rest: Check) -> Check:
         return rest
     text = f"expected {' | '.join(names)}"
     wants_json = "string" not in names and ("object" in names or "array" in names)
-    first, more = tests[0], tests[1:]
+    exact = frozenset(kind for name in names for kind in _EXACT[name])
 
     def check(value: Any, path: Path, problems: list[Problem]) -> None:
-        if first(value) or any(test(value) for test in more):
-            rest(value, path, problems)
+        if type(value) in exact or any(test(value) for test in tests):
+            if rest is not _accept:
+                rest(value, path, problems)
         else:
             problems.append(Problem(path, text, show(value), wants_json and isinstance(value, str)))
 
@@ -172,8 +187,10 @@ def _required(schema: JsonSchema, _: Compiler) -> Check:
 
 
 def _needing(names: list[str]) -> Check:
+    needed = frozenset(names)
+
     def check(value: Any, path: Path, problems: list[Problem]) -> None:
-        if is_object(value):
+        if is_object(value) and not needed <= value.keys():
             missing = [name for name in names if name not in value]
             problems.extend(Problem((*path, name), "required, but missing") for name in missing)
 
@@ -209,8 +226,11 @@ def _members(schema: JsonSchema, compiler: Compiler) -> Check:
             return
         for name, member in value.items():
             known = None if by_pattern else declared.get(name)
-            for each in checks_for(name) if known is None else (known,):
-                each(member, (*path, name), problems)
+            if known is not None:
+                known(member, (*path, name), problems)
+            else:
+                for each in checks_for(name):
+                    each(member, (*path, name), problems)
 
     return check
 

@@ -100,6 +100,15 @@ class Tool:
     ) -> Tool:
         """Make a tool whose schema is known only at run time.
 
+        ```python
+        from treadle import Tool
+
+        schema = {"properties": {"city": {"type": "string"}}}
+        weather = Tool.from_schema("weather", "Look it up.", schema, lambda arguments: "sun")
+        print(weather.parameters["type"], weather({"city": "Paris"}))
+        #> object sun
+        ```
+
         `function` gets the arguments as one dict, after a `RunContext` when its first parameter
         is `ctx`. `parameters` is a JSON Schema object; what is missing in it is filled in, and
         arguments are checked against it. `options` are the fields of `Tool`.
@@ -169,6 +178,19 @@ def tool(
     **options: Any,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function: its name, docstring and annotations are what the model sees.
+
+    ```python
+    from treadle import tool
+
+
+    @tool(description="Add two numbers.", timeout=5)
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+
+    print(add.name, add.parameters["required"], add(2))
+    #> add ['a'] 3
+    ```
 
     A first parameter `ctx: RunContext` is given the run and is not in the schema. See `Tool` for
     the options.

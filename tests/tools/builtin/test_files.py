@@ -106,7 +106,7 @@ async def test_read_takes_lines(
         ({"path": "a.txt", "offset": 9}, "offset=9 is beyond the end of 'a.txt'."),
         ({"path": "a.txt", "offset": 0}, "offset=0 and limit=None: both count from 1."),
         ({"path": "binary"}, "'binary' is a binary file, not text."),
-        ({"path": "latin"}, "'latin' is not UTF-8 text: byte 0xE9 at position 3."),
+        ({"path": "latin"}, "'latin' is not UTF-8 text: byte 0xE9 at position 0."),
         ({"path": "pipe"}, "'pipe' is no regular file (but a pipe, socket or device)."),
         ({"path": "n" * 300}, "File name too long."),
     ],
@@ -118,7 +118,7 @@ async def test_what_cannot_be_read_is_told(
     (workspace / "folder").mkdir()
     (workspace / "a.txt").write_text("text")
     (workspace / "binary").write_bytes(b"\x7fELF\0\0")
-    (workspace / "latin").write_bytes(b"caf\xe9s")
+    (workspace / "latin").write_bytes(b"\xe9t\xe9")
     os.mkfifo(workspace / "pipe")
 
     answer = await call("read_file", **arguments)
@@ -169,7 +169,7 @@ async def test_edit_replaces_the_one_place(call: Call, workspace: Path) -> None:
     ("old", "told"),
     [
         ("return", "occurs 2 times in 'a.py' (lines 2, 4), not once: nothing was changed."),
-        ("retrun 1", "occurs 0 times in 'a.py': nothing was changed. The nearest line is 2:"),
+        ("retxrn 1", "occurs 0 times in 'a.py': nothing was changed. The nearest line is 2:"),
         ("  return 1\n  x", "Line 2 is like its first; spaces or later lines differ:"),
         ("", "old_string is empty"),
         ("nothing like it at all", "Read the file and copy the text exactly."),

@@ -112,6 +112,10 @@ def _text(block: Wire) -> Text:
     """Return a block as text: with its further fields, or whole when it is no text."""
     bare = _without_nulls(block)
     text, kind = bare.get("text"), bare.get("type")
+    if not isinstance(kind, str) or (kind == "text" and not isinstance(text, str)):
+        raise InvalidInput(
+            f"A content block has a type and what it names, not {str(block)[:60]!r}."
+        )
     if kind != "text" or not isinstance(text, str):
         return Text(text if isinstance(text, str) else f"[{kind}]", {PROTOCOL: bare})
     extra = {name: value for name, value in bare.items() if name not in ("type", "text")}

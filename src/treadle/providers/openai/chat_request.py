@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -50,7 +49,7 @@ def decode_request(body: bytes, dialect: ChatDialect) -> ChatRequest:
     model, messages = left.pop("model", ""), left.pop("messages")
     stream = left.pop("stream", False) is True
     system = _system(messages)
-    tools = _tools(left.pop("tools", ()))
+    tools = _tools(left.pop("tools", []))
     dialect = _shown_dialect(left, dialect, stream=stream)
     settings = _settings(left, dialect, has_tools=bool(tools))
     output = _output(left)
@@ -134,12 +133,16 @@ def _output(left: Wire) -> OutputSchema | None:
     return output
 
 
-def _tools(wires: Iterable[Any]) -> tuple[ToolSpec, ...]:
+def _tools(wires: object) -> tuple[ToolSpec, ...]:
+    if not is_array(wires):
+        raise InvalidInput(f'"tools" is a list of objects, not {str(wires)[:60]!r}.')
     return tuple(_tool(wire) for wire in wires)
 
 
-def _tool(wire: Wire) -> ToolSpec:
+def _tool(wire: object) -> ToolSpec:
     """Return a tool; its further fields ride along, and one that is no function does whole."""
+    if not is_object(wire):
+        raise InvalidInput(f"A tool is a JSON object, not {str(wire)[:60]!r}.")
     wire = {"type": "function", **wire}
     function = wire.get("function")
     if wire["type"] != "function" or not is_object(function):

@@ -24,6 +24,7 @@ from treadle.messages import (
 from treadle.ports.model import ModelSettings, OutputSchema, ToolSpec
 from treadle.providers._json import decode, encode, is_array, is_object
 from treadle.providers.openai.dialect import PROTOCOL, ChatDialect
+from treadle.values import clean
 
 Wire = dict[str, Any]
 """One object of their JSON."""
@@ -237,7 +238,7 @@ def arguments_text(raw: str) -> str:
     if raw.strip() in ("", "null"):
         return "{}"
     try:
-        decoded = decode(raw.encode("utf-8", "surrogatepass"))
+        decoded = decode(clean(raw).encode())
     except ValueError:
         decoded = None
     return encode(decoded if is_object(decoded) else {"not_a_json_object": raw}).decode()

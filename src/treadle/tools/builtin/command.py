@@ -191,7 +191,7 @@ async def _end(group: int, listener: _Listener) -> None:
 
 async def _leave_time(group: int) -> None:
     """Wait until everybody in the group is gone, but not for long."""
-    with suppress(TimeoutError):
+    with suppress(TimeoutError, ToolError):  # no thread may be free to look for them
         async with asyncio.timeout(GRACE_SECONDS):
             while _signal(group, 0) and await THREADS.run(lambda: _lives(group)):  # noqa: ASYNC110
                 await asyncio.sleep(POLL_SECONDS)

@@ -1,0 +1,201 @@
+"""`treadle` on a real terminal: prompts, Ctrl-C, Ctrl-D and being asked."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+SECONDS = 20.0
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+# Makes the terminal on its input the one that Ctrl-C comes from, and becomes treadle.
+PROGRAM = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "treadle", *sys.argv[1:]])
+"""
+
+
+class Session:
+    """A program on a terminal, and what it has shown."""
+
+    def __init__(self, *words: str) -> None:
+        self._outer, inner = os.openpty()
+        self.shown = ""
+        self._seen = 0
+        self._program = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *words],
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+            env={**os.environ, "TERM": "dumb"},
+            cwd=Path(__file__).parents[2],
+        )
+        os.close(inner)
+
+    def type(self, keys: str) -> None:
+        """Press these keys, a moment after a prompt as people do: input() needs it."""
+        select.select([], [], [], 0.05)
+        os.write(self._outer, keys.encode())
+
+    def until(self, text: str) -> str:
+        """Wait for a text; return what was shown since the last wait."""
+        while (at := self.shown.find(text, self._seen)) < 0:
+            ready, _, _ = select.select([self._outer], [], [], SECONDS)
+            assert ready, f"{text!r} never came; shown was {self.shown[self._seen :]!r}"
+            self.shown += os.read(self._outer, 4096).decode().replace("\r\n", "\n")
+        passed = self.shown[self._seen : at]
+        self._seen = at + len(text)
+        return passed
+
+    def end(self) -> int:
+        """Return the exit code."""
+        return self._program.wait(SECONDS)
+
+    def close(self) -> None:
+        """End the program if it still runs."""
+        if self._program.poll() is None:
+            self._program.kill()
+            self._program.wait()
+        os.close(self._outer)
+
+
+@pytest.fixture
+def started() -> Iterator[list[Session]]:
+    """Sessions to be closed at the end."""
+    sessions: list[Session] = []
+    yield sessions
+    for session in sessions:
+        session.close()
+
+
+def start(started: list[Session], *words: str) -> Session:
+    """Start a program on a terminal of its own."""
+    session = Session(*words)
+    started.append(session)
+    return session
+
+
+def test_a_conversation(started: list[Session]) -> None:
+    """The program greets, answers at its prompt with history, and Ctrl-D leaves."""
+    session = start(started, "chat", "tests.cli.agents:counter")
+    session.until("counter on function:count. /help shows the commands, Ctrl-D leaves.\n> ")
+    session.type("one\n")
+    session.until("1: one\n> ")
+    session.type("two\n")
+    session.until("3: two\n> ")
+    session.type(CTRL_D)
+
+    assert session.end() == 0
+
+
+def test_ctrl_c_stops_the_run_and_not_the_program(started: list[Session]) -> None:
+    """The prompt comes back, the history is valid, and the conversation goes on."""
+    session = start(started, "chat", "tests.cli.agents:waiter")
+    session.until("> ")
+    session.type("wait\n")
+    session.until("-> wait()\n")
+    session.type(CTRL_C)
+    session.until("[cancelled: Interrupted.]\n> ")
+    session.type("go on\n")
+    session.until("Here.\n> ")
+    session.type(CTRL_D)
+
+    assert session.end() == 0
+
+
+def test_ctrl_c_twice_at_the_prompt_leaves(started: list[Session]) -> None:
+    """The first says how to leave; a line in between starts anew."""
+    session = start(started, "chat", "tests.cli.agents:counter")
+    session.until("> ")
+    session.type(CTRL_C)
+    session.until("[press Ctrl-C again, or Ctrl-D, to leave]\n> ")
+    session.type("one\n")
+    session.until("1: one\n> ")
+    session.type(CTRL_C)
+    session.until("to leave]\n> ")
+    session.type(CTRL_C)
+
+    assert session.end() == 130
+
+
+def test_a_command_runs_only_after_a_yes(started: list[Session]) -> None:
+    """A no, an empty line and what was typed too early are no yes; each call is asked about."""
+    session = start(started, "chat", "tests.cli.asking:asker")
+    session.until("> ")
+    for answer in ("n\n", "\n", CTRL_D):
+        session.type("echo done\n")
+        asked = session.until("Run this? [y/N] ")
+        assert asked.endswith(
+            'As you wish.\n-> bash(command="echo done")\nbash:\n  command: echo done\n'
+        )
+        session.type(answer)
+        session.until("It said: \"The user said no to this call of 'bash'; it did not run.\"\n> ")
+    session.type("echo done\n")
+    session.until("Run this? [y/N] ")
+    session.type("y\n")
+    session.until("<- done\n   [exit code 0]\n")
+    session.until("It said: 'done\\n[exit code 0]'\n> ")
+
+
+def test_ctrl_c_at_the_question_runs_nothing(started: list[Session], tmp_path: Path) -> None:
+    """Whoever leaves the question open has not said yes."""
+    session = start(started, "chat", "tests.cli.asking:asker")
+    session.until("> ")
+    session.type(f"touch {tmp_path}/made\n")
+    session.until("Run this? [y/N] ")
+    session.type(CTRL_C)
+    session.until("[cancelled: Interrupted.]\n> ")
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_ctrl_c_stops_a_command(started: list[Session], tmp_path: Path) -> None:
+    """A command that runs ends with the run; nothing of it is left."""
+    session = start(started, "chat", "tests.cli.asking:asker")
+    session.until("> ")
+    session.type(f"echo $$ > {tmp_path}/pid; sleep 300 & sleep 300\n")
+    session.until("Run this? [y/N] ")
+    session.type("y\n")
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        select.select([], [], [], 0.01)
+    session.type(CTRL_C)
+    session.until("[cancelled: Interrupted.]\n> ")
+
+    left = subprocess.run(
+        ["ps", "-o", "stat=", "-g", (tmp_path / "pid").read_text().strip()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert [line for line in left.stdout.split() if not line.startswith("Z")] == []
+
+
+def test_an_interrupted_run_prints_what_there_was() -> None:
+    """`treadle run` answers Ctrl-C with the text so far and exit code 130."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "treadle", "run", "tests.cli.agents:waiter", "wait"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert program.stderr is not None
+    assert program.stderr.readline() == "waiting\n"
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=SECONDS)
+
+    assert program.returncode == 130
+    assert err == "treadle: the run stopped (cancelled). Interrupted.\n"
+    assert out == "One moment.\n"

@@ -1,0 +1,295 @@
+"""Write the reference pages from the code; with --check, refuse pages that have gone stale."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import MISSING, fields
+from io import StringIO
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from treadle import (
+    Agent,
+    Event,
+    Limits,
+    ModelError,
+    ModelSettings,
+    Price,
+    Retry,
+    RunContext,
+    RunResult,
+    Tool,
+    TreadleError,
+    Usage,
+    errors,
+    events,
+    tool,
+)
+from treadle.agent.run import Run
+from treadle.agent.setup import RunOptions
+from treadle.cli.main import main as treadle_command
+from treadle.ports.model import ModelProfile
+from treadle.providers import OpenAI
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+COLUMNS = "80"
+NOTE = "This page is made from the code by `tools/regenerate.py`."
+
+Cells = tuple[str, ...]
+
+
+def agents_page() -> str:
+    """Return what an agent and a run are made of."""
+    return page(
+        "Agents and runs",
+        section(Agent, table(("Field", "Type", "Default"), settings_of(Agent))),
+        f"## Options of a run\n\n{prose(RunOptions)}\n\n"
+        + table(("Option", "Type"), inspect.get_annotations(RunOptions).items()),
+        section(Limits, table(("Field", "Type", "Default"), settings_of(Limits))),
+        section(Run, table(("Member", "What it is"), members_of(Run))),
+        section(RunResult, table(("Field", "Type", "Default"), settings_of(RunResult))),
+        section(Usage, table(("Field", "Type", "Default"), settings_of(Usage))),
+    )
+
+
+def tools_page() -> str:
+    """Return what a tool is made of, and what it gets."""
+    members = [("from_schema", first_sentence(Tool.from_schema)), *members_of(Tool)]
+    return page(
+        "Tools",
+        f"## tool\n\n{prose(tool)}",
+        section(Tool, table(("Field", "Type", "Default"), settings_of(Tool))),
+        table(("Member", "What it is"), members),
+        section(RunContext, table(("Member", "What it is"), members_of(RunContext))),
+    )
+
+
+def models_page() -> str:
+    """Return how models are set up."""
+    kinds = (ModelSettings, OpenAI, Price, Retry, ModelProfile)
+    header = ("Field", "Type", "Default")
+    return page("Models", *(section(kind, table(header, settings_of(kind))) for kind in kinds))
+
+
+def events_page() -> str:
+    """Return every event with its fields."""
+    kinds = get_args(events.AnyEvent)
+    return page(
+        "Events",
+        prose(events),
+        "## Every event\n\n" + table(("Field", "Type"), inspect.get_annotations(Event).items()),
+        *(
+            f"## {kind.__name__}\n\n`{kind.type}`\n\n{prose(kind)}\n\n"
+            + table(("Field", "Type"), own_fields(kind))
+            for kind in kinds
+        ),
+    )
+
+
+def errors_page() -> str:
+    """Return the tree of errors."""
+    rows = [(f"{indent}{kind.__name__}", first_sentence(kind)) for indent, kind in branches("")]
+    widest = max(len(name) for name, _ in rows) + 2
+    tree = "\n".join(f"{name:{widest}}{what}" for name, what in rows)
+    parameters = inspect.signature(ModelError).parameters.values()
+    given = [(each.name, each.annotation) for each in parameters if each.kind == each.KEYWORD_ONLY]
+    return page(
+        "Errors",
+        f"```text\n{tree}\n```",
+        f"## TreadleError\n\n{prose(TreadleError)}",
+        f"## ModelError\n\n{prose(ModelError)}\n\n" + table(("Field", "Type"), given),
+    )
+
+
+def command_page() -> str:
+    """Return the help of every command."""
+    commands = list(commands_below(()))
+    shown = (f"## {' '.join(('treadle', *words))}\n\n```text\n{text}```" for words, text in commands)
+    return page("Command line", *shown)
+
+
+def extras_page() -> str:
+    """Return the optional packages."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    rows = [
+        (f"`{name}`", ", ".join(f"`{each}`" for each in needs), f'`pip install ".[{name}]"`')
+        for name, needs in project["optional-dependencies"].items()
+    ]
+    core = ", ".join(f"`{each}`" for each in project["dependencies"])
+    return page(
+        "Extras",
+        f"The core needs {core}, and Python {project['requires-python']}.",
+        table(("Extra", "Brings", "Install, in a clone"), rows),
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "agents.md": agents_page,
+    "tools.md": tools_page,
+    "models.md": models_page,
+    "events.md": events_page,
+    "errors.md": errors_page,
+    "command-line.md": command_page,
+    "extras.md": extras_page,
+}
+
+
+def page(title: str, *sections: str) -> str:
+    """Return a page with a note on where it comes from."""
+    return "\n\n".join((f"# {title}", NOTE, *sections)) + "\n"
+
+
+def section(kind: type, content: str) -> str:
+    """Return a class: its name, its docstring, and what it is made of."""
+    return f"## {kind.__name__}\n\n{prose(kind)}\n\n{content}"
+
+
+def table(header: Cells, rows: Iterable[Cells]) -> str:
+    """Return a Markdown table; names and types stand in code."""
+    lines = [header, ("---",) * len(header), *(marked(row, header) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def marked(row: Cells, header: Cells) -> Cells:
+    """Return a row with everything but prose as code; bars would end a cell."""
+    told = ("What it is", "Brings", "Extra", "Install, in a clone")
+    return tuple(
+        (cell if name in told else f"`{cell}`" if cell else "").replace("|", "\\|")
+        for cell, name in zip(row, header, strict=True)
+    )
+
+
+def prose(thing: object) -> str:
+    """Return a docstring as Markdown: its lists of errors and arguments become lists."""
+    found: list[str] = []
+    listing = code = False
+    for line in (inspect.getdoc(thing) or "").splitlines():
+        code ^= line.startswith("```")
+        heading = re.fullmatch(r"(Raises|Args):", line)
+        if heading and not code:
+            listing = True
+            found += [f"{heading[1]}:", ""]
+        elif listing and not code and (item := re.match(r"    (\w+): (.*)", line)):
+            found.append(f"- `{item[1]}`: {item[2]}")
+        else:
+            found.append(f"  {line.strip()}" if listing and line.strip() else line)
+    return "\n".join(found)
+
+
+def first_sentence(thing: object) -> str:
+    """Return the first paragraph of a docstring as one line."""
+    return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
+
+
+def settings_of(kind: Any) -> Iterator[Cells]:
+    """Yield name, type and default of each public field that a caller may give."""
+    types = inspect.get_annotations(kind)
+    if issubclass(kind, msgspec.Struct):
+        for each in msgspec.structs.fields(kind):
+            yield each.name, types[each.name], shown(each.default, each.default_factory)
+        return
+    for each in fields(kind):
+        if each.init and not each.name.startswith("_"):
+            yield each.name, types[each.name], shown(each.default, each.default_factory)
+
+
+def shown(default: object, factory: object) -> str:
+    """Return a default as it is written; "" when there is none."""
+    if default not in (MISSING, msgspec.NODEFAULT):
+        if type(default).__module__.startswith("treadle"):
+            return f"{type(default).__name__}()"
+        return getattr(default, "__name__", None) or repr(default)
+    if factory in (MISSING, msgspec.NODEFAULT):
+        return ""
+    return f"{getattr(factory, '__name__', 'value')}()"
+
+
+def own_fields(kind: type) -> Iterator[Cells]:
+    """Yield name and type of the fields and properties that an event adds to those of all."""
+    for name, annotation in inspect.get_annotations(kind).items():
+        if name != "type":
+            yield name, annotation
+    for name, member in vars(kind).items():
+        if isinstance(member, property):
+            yield name, inspect.get_annotations(member.fget)["return"]  # pyright: ignore
+
+
+def members_of(kind: type) -> Iterator[Cells]:
+    """Yield each public method and property, with what its docstring says first."""
+    for name, member in vars(kind).items():
+        if not name.startswith("_") and (isinstance(member, property) or callable(member)):
+            yield f"`{name}`", first_sentence(member)
+
+
+def branches(indent: str, kind: type[TreadleError] = TreadleError) -> Iterator[Any]:
+    """Yield each error with the lines that lead to it, in the order in which they are defined."""
+    yield indent, kind
+    below = [each for each in kind.__subclasses__() if each.__module__ == errors.__name__]
+    stem = indent.replace("├── ", "│   ").replace("└── ", "    ")
+    for each in below:
+        yield from branches(stem + ("└── " if each is below[-1] else "├── "), each)
+
+
+def commands_below(words: Cells) -> Iterator[tuple[Cells, str]]:
+    """Yield a command with its help, and then those that its help lists."""
+    text = help_of(words)
+    yield words, text
+    listed = text.partition("\ncommands:\n")[2].partition("\n\n")[0]
+    for name in re.findall(r"^    (\w+)  ", listed, re.MULTILINE):
+        yield from commands_below((*words, name))
+
+
+def help_of(words: Cells) -> str:
+    """Return what a command prints for --help on a terminal of a fixed width."""
+    output = StringIO()
+    with fixed_width(), redirect_stdout(output):
+        treadle_command([*words, "--help"])
+    return output.getvalue()
+
+
+@contextmanager
+def fixed_width() -> Iterator[None]:
+    """Let argparse take the terminal for one of 80 columns."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = COLUMNS
+    try:
+        yield
+    finally:
+        os.environ.pop("COLUMNS")
+        if before is not None:
+            os.environ["COLUMNS"] = before
+
+
+def stale(folder: Path = REFERENCE) -> list[str]:
+    """Say which pages are not what the code says, or belong to nothing."""
+    found: list[str] = []
+    for name, make in PAGES.items():
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != make():
+            found.append(f"{path}: stale; run tools/regenerate.py")
+    strange = sorted({path.name for path in folder.glob("*.md")} - PAGES.keys())
+    return found + [f"{folder / name}: made by nothing; delete it" for name in strange]
+
+
+def write(folder: Path = REFERENCE) -> None:
+    """Write all pages anew."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in PAGES.items():
+        (folder / name).write_text(make(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if "--check" not in sys.argv[1:]:
+        write()
+    wrong = stale()
+    print("\n".join(wrong) or f"reference: {len(PAGES)} pages are what the code says")
+    sys.exit(bool(wrong))
