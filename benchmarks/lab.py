@@ -26,9 +26,6 @@ MODULES: Mapping[str, str] = {
     "in_process": "benchmarks.in_process",
 }
 
-ATTEMPTS = 20
-"""How often a slice is tried that needs the core for itself."""
-
 
 class LabError(Exception):
     """A process of the benchmark did not do its part."""
@@ -125,12 +122,8 @@ class Lab:
         finally:
             worker.stop()
 
-    def compare(self, job: str, loads: Mapping[str, Load], *, least_waits: float = 0.0) -> Reports:
-        """Do a job in every lane that has a load, round by round, taking turns.
-
-        `least_waits` is how often a process must have slept for each unit: a slice that did not
-        is done again, as whatever came had piled up while another program had the core.
-        """
+    def compare(self, job: str, loads: Mapping[str, Load]) -> Reports:
+        """Do a job in every lane that has a load, round by round, taking turns."""
         lanes = [lane for lane in self.lanes if lane in loads]
         reports: dict[str, list[list[Report]]] = {lane: [] for lane in lanes}
         for lane in lanes:
@@ -142,21 +135,10 @@ class Lab:
             for piece in range(max(loads[lane].slices for lane in present)):
                 for lane in rotated(present, number + piece):
                     if piece < loads[lane].slices:
-                        report = self._slice(lane, job, loads[lane].count, least_waits)
+                        report = self.worker(lane).order(job, loads[lane].count)
                         reports[lane][-1].append(report)
             self.tell_progress(f"{job}: round {number + 1} of {self.rounds}")
         return reports
-
-    def _slice(self, lane: str, job: str, count: int, least_waits: float) -> Report:
-        for _ in range(ATTEMPTS):
-            report = self.worker(lane).order(job, count)
-            if report.waits >= least_waits * count:
-                return report
-        raise LabError(
-            f"{job!r}: in {ATTEMPTS} attempts the {lane} lane never slept {least_waits} times for "
-            "each chunk, so chunks came together; raise PACE in benchmarks/provider.py, or try "
-            "again on a quieter machine"
-        )
 
     def run_cold(self, program: str) -> float:
         """Run one of `benchmarks/programs` to its answer; return the CPU seconds of its process."""

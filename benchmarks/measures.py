@@ -82,7 +82,7 @@ def paced(lab: Lab) -> Sequence[Row]:
     """A stream whose chunks come one in a read."""
     load = Load(count=PACED_CHUNKS, slices=3)
     loads = {"floor": load, "treadle": load, "sdk": Load(count=PACED_CHUNKS)}
-    reports = lab.compare("paced", loads, least_waits=0.8)
+    reports = lab.compare("paced", loads)
     costs = _samples(reports, lambda report: report.cpu / report.count * 1e6)
     return [_ratio("paced", "a chunk, one in each read", "us", costs, limit=1.3)]
 

@@ -22,9 +22,10 @@ from threading import Event
 
 from benchmarks import replies
 from benchmarks.cores import pin
+from benchmarks.unread import Unread
 
-PACE = 0.000_5
-"""Seconds between two paced chunks: long enough for the slowest lane to read each one alone."""
+PACE = 0.000_3
+"""Seconds between two paced chunks, at least; the next also waits until the last one was read."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _STREAMED = re.compile(rb'"stream": ?true')
@@ -109,14 +110,17 @@ def _whole(response: bytes) -> Script:
 
 
 def _paced(pieces: Sequence[bytes]) -> Script:
-    """Send each piece alone, with a pause in which nobody else is served."""
-    never = Event()
+    """Send each piece alone: when the one before was read. Nobody else is served meanwhile."""
+    never, unread = Event(), Unread()
 
     def send(transport: asyncio.Transport, request: bytes) -> None:
         del request
+        reader, writer = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         for piece in pieces:
             transport.write(piece)
             never.wait(PACE)
+            while not transport.is_closing() and unread.bytes_at(reader[1], writer[1]):
+                never.wait(PACE / 4)
 
     return send
 

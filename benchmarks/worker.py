@@ -33,14 +33,12 @@ class Order(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """What one order cost this process.
 
-    `count` is the order's; `cpu` and `wall` are seconds, `waits` is how often the process slept
-    until something came, `figures` is what the job itself returned.
+    `count` is the order's, `cpu` and `wall` are seconds, `figures` is what the job itself returned.
     """
 
     count: int
     cpu: float
     wall: float
-    waits: int
     figures: Sequence[float] = ()
 
 
@@ -127,7 +125,6 @@ def resident_bytes() -> int:
 async def _measure(job: Job, count: int) -> Report:
     """Do a job with no garbage left from before, and measure this process while it does."""
     gc.collect()
-    waits = getrusage(RUSAGE_SELF).ru_nvcsw
     wall = time.perf_counter()
     cpu = time.process_time()
     figures = await job(count)
@@ -135,7 +132,6 @@ async def _measure(job: Job, count: int) -> Report:
         count=count,
         cpu=time.process_time() - cpu,
         wall=time.perf_counter() - wall,
-        waits=getrusage(RUSAGE_SELF).ru_nvcsw - waits,
         figures=figures or (),
     )
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import MISSING, fields
 from io import StringIO
@@ -38,11 +38,63 @@ from treadle.agent.setup import RunOptions
 from treadle.cli.main import main as treadle_command
 from treadle.ports.model import ModelProfile
 from treadle.providers import OpenAI
+from treadle.tools.tool import OPTION_FIELDS
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
 COLUMNS = "80"
 NOTE = "This page is made from the code by `tools/regenerate.py`."
+OF_THE_LOOP = {"added_usage", "close", "touched", "writes"}
+"""Members of `RunContext` that are there for the loop."""
+
+AN_EVENT = """\
+```python
+import asyncio
+
+from treadle import Agent
+from treadle.testing import ScriptedModel
+
+
+async def main() -> None:
+    async for event in Agent("greeter", model=ScriptedModel(["Hello."])).stream("Hi!"):
+        print(event.type)
+        #> run.started
+        #> model.started
+        #> text.delta
+        #> model.finished
+        #> answer.stored
+        #> run.finished
+
+
+asyncio.run(main())
+```"""
+
+AN_ERROR = """\
+```python
+from treadle import Agent, TreadleError
+from treadle.testing import ScriptedModel
+
+try:
+    Agent("greeter", model=ScriptedModel([])).run_sync("Hi!")
+except TreadleError as error:
+    print(type(error).__name__, error.result.stop_reason)
+    #> ConfigError failed
+```"""
+
+SETTINGS = """\
+```python
+from treadle import Agent, ModelSettings, Retry
+from treadle.testing import ScriptedModel
+
+agent = Agent(
+    "greeter",
+    model=ScriptedModel(["Hello."]),
+    settings=ModelSettings(temperature=0.2),
+    retry=Retry(attempts=5),
+)
+print(agent.run_sync("Hi!", settings=ModelSettings(seed=7)).output)
+#> Hello.
+```"""
 
 Cells = tuple[str, ...]
 
@@ -53,7 +105,7 @@ def agents_page() -> str:
         "Agents and runs",
         section(Agent, table(("Field", "Type", "Default"), settings_of(Agent))),
         f"## Options of a run\n\n{prose(RunOptions)}\n\n"
-        + table(("Option", "Type"), inspect.get_annotations(RunOptions).items()),
+        + table(("Option", "Type"), types_of(RunOptions).items()),
         section(Limits, table(("Field", "Type", "Default"), settings_of(Limits))),
         section(Run, table(("Member", "What it is"), members_of(Run))),
         section(RunResult, table(("Field", "Type", "Default"), settings_of(RunResult))),
@@ -63,13 +115,17 @@ def agents_page() -> str:
 
 def tools_page() -> str:
     """Return what a tool is made of, and what it gets."""
-    members = [("from_schema", first_sentence(Tool.from_schema)), *members_of(Tool)]
+    wanted = ("name", "description", *OPTION_FIELDS)
+    options = [row for row in settings_of(Tool) if row[0] in wanted]
+    context = [row for row in members_of(RunContext) if row[0] not in OF_THE_LOOP]
     return page(
         "Tools",
         f"## tool\n\n{prose(tool)}",
-        section(Tool, table(("Field", "Type", "Default"), settings_of(Tool))),
-        table(("Member", "What it is"), members),
-        section(RunContext, table(("Member", "What it is"), members_of(RunContext))),
+        f"## Options of a tool\n\n{prose(Tool)}\n\n"
+        + table(("Option", "Type", "Default"), options),
+        "`name` and `description` are those of the function unless they are given.",
+        f"## Tool.from_schema\n\n{prose(Tool.from_schema)}",
+        section(RunContext, table(("Member", "What it is"), context)),
     )
 
 
@@ -77,7 +133,8 @@ def models_page() -> str:
     """Return how models are set up."""
     kinds = (ModelSettings, OpenAI, Price, Retry, ModelProfile)
     header = ("Field", "Type", "Default")
-    return page("Models", *(section(kind, table(header, settings_of(kind))) for kind in kinds))
+    tables = (section(kind, table(header, settings_of(kind))) for kind in kinds)
+    return page("Models", SETTINGS, *tables)
 
 
 def events_page() -> str:
@@ -85,8 +142,9 @@ def events_page() -> str:
     kinds = get_args(events.AnyEvent)
     return page(
         "Events",
+        AN_EVENT,
         prose(events),
-        "## Every event\n\n" + table(("Field", "Type"), inspect.get_annotations(Event).items()),
+        "## Every event\n\n" + table(("Field", "Type"), types_of(Event).items()),
         *(
             f"## {kind.__name__}\n\n`{kind.type}`\n\n{prose(kind)}\n\n"
             + table(("Field", "Type"), own_fields(kind))
@@ -104,6 +162,7 @@ def errors_page() -> str:
     given = [(each.name, each.annotation) for each in parameters if each.kind == each.KEYWORD_ONLY]
     return page(
         "Errors",
+        AN_ERROR,
         f"```text\n{tree}\n```",
         f"## TreadleError\n\n{prose(TreadleError)}",
         f"## ModelError\n\n{prose(ModelError)}\n\n" + table(("Field", "Type"), given),
@@ -112,16 +171,20 @@ def errors_page() -> str:
 
 def command_page() -> str:
     """Return the help of every command."""
-    commands = list(commands_below(()))
-    shown = (f"## {' '.join(('treadle', *words))}\n\n```text\n{text}```" for words, text in commands)
-    return page("Command line", *shown)
+    return page(
+        "Command line",
+        *(
+            f"## {' '.join(('treadle', *words))}\n\n```text\n{text}```"
+            for words, text in commands_below(())
+        ),
+    )
 
 
 def extras_page() -> str:
     """Return the optional packages."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     rows = [
-        (f"`{name}`", ", ".join(f"`{each}`" for each in needs), f'`pip install ".[{name}]"`')
+        (name, ", ".join(f"`{each}`" for each in needs), f'pip install ".[{name}]"')
         for name, needs in project["optional-dependencies"].items()
     ]
     core = ", ".join(f"`{each}`" for each in project["dependencies"])
@@ -161,11 +224,14 @@ def table(header: Cells, rows: Iterable[Cells]) -> str:
 
 def marked(row: Cells, header: Cells) -> Cells:
     """Return a row with everything but prose as code; bars would end a cell."""
-    told = ("What it is", "Brings", "Extra", "Install, in a clone")
-    return tuple(
-        (cell if name in told else f"`{cell}`" if cell else "").replace("|", "\\|")
+    cells = (
+        cell if name in PROSE or not cell else f"`{cell}`"
         for cell, name in zip(row, header, strict=True)
     )
+    return tuple(cell.replace("|", "\\|") for cell in cells)
+
+
+PROSE = ("What it is", "Brings")
 
 
 def prose(thing: object) -> str:
@@ -192,7 +258,7 @@ def first_sentence(thing: object) -> str:
 
 def settings_of(kind: Any) -> Iterator[Cells]:
     """Yield name, type and default of each public field that a caller may give."""
-    types = inspect.get_annotations(kind)
+    types = types_of(kind)
     if issubclass(kind, msgspec.Struct):
         for each in msgspec.structs.fields(kind):
             yield each.name, types[each.name], shown(each.default, each.default_factory)
@@ -204,6 +270,8 @@ def settings_of(kind: Any) -> Iterator[Cells]:
 
 def shown(default: object, factory: object) -> str:
     """Return a default as it is written; "" when there is none."""
+    if isinstance(default, str):
+        return f'"{default}"'
     if default not in (MISSING, msgspec.NODEFAULT):
         if type(default).__module__.startswith("treadle"):
             return f"{type(default).__name__}()"
@@ -215,19 +283,32 @@ def shown(default: object, factory: object) -> str:
 
 def own_fields(kind: type) -> Iterator[Cells]:
     """Yield name and type of the fields and properties that an event adds to those of all."""
-    for name, annotation in inspect.get_annotations(kind).items():
-        if name != "type":
-            yield name, annotation
+    yield from ((name, kind_of) for name, kind_of in types_of(kind).items() if name != "type")
     for name, member in vars(kind).items():
-        if isinstance(member, property):
-            yield name, inspect.get_annotations(member.fget)["return"]  # pyright: ignore
+        if isinstance(member, property) and member.fget is not None:
+            yield name, inspect.get_annotations(member.fget)["return"]
+
+
+def types_of(kind: type) -> dict[str, str]:
+    """Return the annotations of a class's own fields as text, with choices spelled out."""
+    names = vars(sys.modules[kind.__module__])
+
+    def spelled(word: re.Match[str]) -> str:
+        choices = get_args(names.get(word[0])) if word[0] in names else ()
+        plain = choices and all(isinstance(each, str) for each in choices)
+        return " | ".join(f'"{each}"' for each in choices) if plain else word[0]
+
+    return {
+        name: re.sub(r"\b[A-Z]\w+", spelled, getattr(note, "__forward_arg__", str(note)))
+        for name, note in inspect.get_annotations(kind).items()
+    }
 
 
 def members_of(kind: type) -> Iterator[Cells]:
     """Yield each public method and property, with what its docstring says first."""
     for name, member in vars(kind).items():
         if not name.startswith("_") and (isinstance(member, property) or callable(member)):
-            yield f"`{name}`", first_sentence(member)
+            yield name, first_sentence(member)
 
 
 def branches(indent: str, kind: type[TreadleError] = TreadleError) -> Iterator[Any]:
@@ -257,7 +338,7 @@ def help_of(words: Cells) -> str:
 
 
 @contextmanager
-def fixed_width() -> Iterator[None]:
+def fixed_width() -> Generator[None]:
     """Let argparse take the terminal for one of 80 columns."""
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = COLUMNS
@@ -287,9 +368,14 @@ def write(folder: Path = REFERENCE) -> None:
         (folder / name).write_text(make(), encoding="utf-8")
 
 
-if __name__ == "__main__":
-    if "--check" not in sys.argv[1:]:
-        write()
-    wrong = stale()
+def main(arguments: Sequence[str], folder: Path = REFERENCE) -> int:
+    """Write the pages, or with --check only look at them; return the exit code."""
+    if "--check" not in arguments:
+        write(folder)
+    wrong = stale(folder)
     print("\n".join(wrong) or f"reference: {len(PAGES)} pages are what the code says")
-    sys.exit(bool(wrong))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -24,12 +24,12 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 def encode(value: object) -> bytes:
-    """Return JSON without NUL and lone surrogates, which servers refuse."""
+    """Return a JSON value or Struct as JSON without NUL and lone surrogates: servers refuse these."""
     try:
         encoded = _encode(value)
     except UnicodeEncodeError:
-        return _encode(cleaned(value))
-    return _encode(cleaned(value)) if b"\\u0000" in encoded else encoded
+        return _encode(cleaned(msgspec.to_builtins(value)))
+    return _encode(cleaned(msgspec.to_builtins(value))) if b"\\u0000" in encoded else encoded
 
 
 def decode(body: bytes) -> Any:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from treadle.messages import Message, Thread
 from treadle.ports.model import DEFAULT_SETTINGS, ModelRequest, ModelSettings, ToolSpec
 from treadle.providers._json import decode, encode, is_array
+from treadle.providers.openai.chat_quick import quick
 from treadle.providers.openai.chat_wire import Wire, wire_messages, wire_settings, wire_tools
 from treadle.providers.openai.dialect import ChatDialect
 
@@ -141,7 +142,7 @@ class ChatEncoder:
             if system and not dialect.system_role:
                 first = {"role": "user", "content": system}
             known = _Encoded([], 0, [b""], [first], [])
-        same, messages = _common(known, thread)
+        same, messages = _shared(known, thread)
         if same < len(known.messages):
             # Another thread may share what is kept: from here on, each keeps its own.
             thread.encoded = dict(thread.encoded)
@@ -156,6 +157,10 @@ class ChatEncoder:
         """Encode the messages from `start` on; `encoded` is not shared yet."""
         chunks, dialect = encoded.chunks, self._dialect
         for place, message in zip(count(start), encoded.messages[start:], strict=False):
+            ready = None if self._merges else quick(message, dialect)
+            if ready is not None:
+                chunks.append(ready)
+                continue
             if message.provider or any(part.provider for part in message.parts):
                 encoded.opaque.append(place)
             wires = wire_messages(message, dialect)
@@ -188,7 +193,7 @@ class ChatEncoder:
         return b"".join(closed)
 
 
-def _common(known: _Encoded, thread: Thread) -> tuple[int, list[Message]]:
+def _shared(known: _Encoded, thread: Thread) -> tuple[int, list[Message]]:
     """Return how many first messages are those that were encoded, and a copy of all messages.
 
     Lists compare by identity first, which is quick. Equal messages have equal bytes, except that

@@ -199,6 +199,8 @@ def read_message(message: WireMessage, host: str) -> ReplyParts:
     if message.function_call and message.function_call.name:
         wires.append(WireCall(function=message.function_call))
     calls = [read_call(wire, place, host) for place, wire in enumerate(wires)]
+    if not (message.annotations or message.extra_content or audio or message.executed_tools):
+        return ReplyParts(content, calls, None, message.refusal or "")
     back: Wire = {
         "annotations": message.annotations,
         "extra_content": message.extra_content,

@@ -26,10 +26,10 @@ from treadle.providers.openai.chat_objects import (
 from treadle.providers.openai.chat_reply import (
     assembled,
     block_text,
-    details_text,
     read_message,
     usage_of,
 )
+from treadle.providers.openai.chat_thoughts import ThoughtFold, continued
 from treadle.values import clean
 
 _DONE = b"[DONE]"
@@ -48,7 +48,6 @@ class ChatFold:
         "_asked",
         "_began",
         "_calls",
-        "_details",
         "_finish",
         "_half",
         "_host",
@@ -58,8 +57,7 @@ class ChatFold:
         "_model",
         "_plain",
         "_text",
-        "_thought",
-        "_thought_place",
+        "_thoughts",
         "_usage",
         "done",
         "spoke",
@@ -69,9 +67,7 @@ class ChatFold:
         self._host = host
         self._asked = asked
         self._text: list[str] = []
-        self._thought: list[str] = []
-        self._thought_place = ""  # a field's name, or "block" for blocks of the content
-        self._details: dict[object, dict[str, Any]] = {}
+        self._thoughts = ThoughtFold()
         self._calls = CallFold()
         self._message = WireMessage()  # everything that is not text, reasoning or calls
         self._finish: str | None = None
@@ -237,8 +233,7 @@ class ChatFold:
 
     def _think(self, text: str, place: str, deltas: list[ModelDelta]) -> None:
         text = clean(text) if self._loose else text
-        self._thought_place = place
-        self._thought.append(text)
+        self._thoughts.add(text, place)
         deltas.append(ReasoningPiece(text))
 
     def _take_blocks(self, blocks: list[Any], deltas: list[ModelDelta]) -> None:
@@ -247,8 +242,9 @@ class ChatFold:
             if not is_object(block):
                 continue
             text = block.get("text")
-            if block.get("type") == "thinking":
-                self._think(block_text(block.get("thinking")), "block", deltas)
+            thought = block_text(block.get("thinking"))
+            if thought:
+                self._think(thought, "block", deltas)
             elif isinstance(text, str) and text:
                 self._say(text, deltas)
 
@@ -261,7 +257,9 @@ class ChatFold:
         if delta.function_call:
             self._calls.add([WireCall(index=-1, function=delta.function_call)])
         if delta.reasoning_details:
-            self._take_details(delta, deltas)
+            words = self._thoughts.add_details(delta)
+            if words:
+                self._think(words, "details", deltas)
         for name in _LISTS:
             items = getattr(delta, name)
             if items:
@@ -269,44 +267,12 @@ class ChatFold:
         if delta.extra_content:
             whole.extra_content = {**(whole.extra_content or {}), **delta.extra_content}
         if delta.audio:
-            whole.audio = _continued(whole.audio or {}, delta.audio, ("data", "transcript"))
-
-    def _take_details(self, delta: WireMessage, deltas: list[ModelDelta]) -> None:
-        """Merge pieces of reasoning details; their words are news unless a field repeats them."""
-        details = delta.reasoning_details or []
-        for detail in details:
-            key = (detail.get("type"), detail.get("index"))
-            known = self._details.get(key, {})
-            self._details[key] = _continued(known, detail, ("text", "summary"))
-        words = details_text(details)
-        if words and not (delta.reasoning or delta.reasoning_content):
-            self._think(words, self._thought_place, deltas)
+            whole.audio = continued(whole.audio or {}, delta.audio, ("data", "transcript"))
 
     def _whole_message(self) -> WireMessage:
         """Return what all chunks together say, as one message."""
         message = self._message
-        text = self.partial + (clean(self._half) if self._half else "")
-        thought = "".join(self._thought)
-        message.content = text or None
-        if self._thought_place == "block":
-            block = {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
-            message.content = [block, {"type": "text", "text": text}]
-        elif self._thought_place:
-            setattr(message, self._thought_place, thought)
-        message.reasoning_details = list(self._details.values()) or None
+        message.content = (self.partial + (clean(self._half) if self._half else "")) or None
+        self._thoughts.fill(message)
         message.tool_calls = self._calls.calls() or None
         return clean_message(message) if self._loose else message
-
-
-def _continued(
-    known: dict[str, Any], piece: dict[str, Any], joined: tuple[str, ...]
-) -> dict[str, Any]:
-    """Return an object with a further piece of it: some fields grow, the others are replaced."""
-    merged = dict(known)
-    for name, value in piece.items():
-        before = merged.get(name)
-        if name in joined and isinstance(before, str) and isinstance(value, str):
-            merged[name] = before + value
-        elif value or name not in merged:
-            merged[name] = value
-    return merged

@@ -149,6 +149,7 @@ class OpenAI:
                         yield delta
                     if reading.fold.done:
                         await _read_to_end(pieces)
+                        break
             except (IncompleteReply, ModelTimeout) as error:
                 if not reading.fold.is_whole:
                     error.partial = reading.fold.partial
