@@ -1,7 +1,7 @@
 # The commands of this project. Each sets up what it needs; a second time that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check unit docs e2e lint fmt arch types cov recordings bench lock clean
+.PHONY: help setup demo test check unit docs e2e lint fmt arch types cov recordings reference bench lock clean
 
 PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; do \
 	"$$each" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
@@ -103,6 +103,9 @@ cov: .venv/.setup ## branch coverage of what needs no other process
 
 recordings: .venv/.setup ## recorded provider traffic, as a table
 	$(BIN)/python -m tools.recordings
+
+reference: .venv/.setup ## write docs/reference anew, from the code
+	$(BIN)/python tools/regenerate.py
 
 bench: .venv/.setup ## speed, as ratios to a hand-written floor
 	$(BIN)/python -m benchmarks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from treadle.errors import ConfigError
 from treadle.usage import NO_MONEY, NOTHING, Usage
@@ -31,7 +31,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     `max_turns` and `max_tool_calls` are counted; reaching one obeys the agent's `on_limit`.
     `max_tokens` (input plus output), `max_cost` and `deadline` (from the start of the run) stop
     the run. Tokens and money are reserved before each call, so a call that could exceed them is
-    not made.
+    not made. `max_cost` may be given as an int or float; it becomes a `Decimal`.
 
     Raises:
         ConfigError: a limit is zero or negative.
@@ -44,21 +44,33 @@ class Limits(Struct, frozen=True, kw_only=True):
     deadline: timedelta | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_turns", "max_tokens", "max_cost"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
+        if isinstance(self.max_cost, int | float):
+            force_setattr(self, "max_cost", Decimal(str(self.max_cost)))
+        for name, kind, least in _RULES:
+            value: Any = getattr(self, name)
+            if value is None and name != "max_turns":
+                continue
+            if not isinstance(value, kind) or isinstance(value, bool):
                 raise ConfigError(
-                    f"Limits({name}={value}): a limit is more than 0; leave it out for none."
+                    f"Limits({name}={value!r}): give a {kind.__name__}, or leave it out."
                 )
-        if self.max_tool_calls is not None and self.max_tool_calls < 0:
-            raise ConfigError(f"Limits(max_tool_calls={self.max_tool_calls}) is negative.")
-        if self.deadline is not None and self.deadline <= timedelta(0):
-            raise ConfigError(f"Limits(deadline={self.deadline}) has passed already.")
+            if value < least:
+                raise ConfigError(f"Limits({name}={value!r}) is too little; leave it out for none.")
 
     @property
     def counts_spending(self) -> bool:
         """Whether tokens or money are limited, so that calls are estimated beforehand."""
         return self.max_tokens is not None or self.max_cost is not None
+
+
+_RULES: tuple[tuple[LimitName, type, Any], ...] = (
+    ("max_turns", int, 1),
+    ("max_tool_calls", int, 0),
+    ("max_tokens", int, 1),
+    ("max_cost", Decimal, Decimal("0.000000001")),
+    ("deadline", timedelta, timedelta(microseconds=1)),
+)
+"""What each limit is, and the least that it can be."""
 
 
 class Budget:

@@ -268,14 +268,18 @@ class Thread(list[Message]):
 def as_parts(content: str | UserPart | Iterable[str | UserPart]) -> tuple[UserPart, ...]:
     """Turn what users pass as input into parts; empty texts are left out, text is cleaned.
 
+    Callers are not all typed, so what they pass is looked at.
+
     Raises:
         InvalidInput: an item is neither text nor a part that a user can send.
     """
     items = (content,) if isinstance(content, str | Text | Image | Audio | File) else content
+    if not isinstance(items, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"The input is text, a part, or a list of both; got {content!r:.60}.")
     parts: list[UserPart] = []
     for item in items:
         part = Text(clean(item)) if isinstance(item, str) else item
-        if not isinstance(part, UserPart):  # pyright: ignore[reportUnnecessaryIsInstance] untyped callers
+        if not isinstance(part, UserPart):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(
                 "Input items are str, Text, Image, Audio or File, "
                 f"got {type(item).__name__}: {str(item)[:60]!r}."

@@ -11,7 +11,14 @@ from treadle.agent.conduct import conduct
 from treadle.agent.output import output_type
 from treadle.agent.result import OutputT, RunResult
 from treadle.agent.run import Run
-from treadle.agent.setup import Input, OnLimit, RunOptions, RunSetup, begin_run
+from treadle.agent.setup import (
+    Input,
+    OnLimit,
+    RunOptions,
+    RunSetup,
+    begin_run,
+    check_kind,
+)
 from treadle.agent.work import Work
 from treadle.errors import ConfigError
 from treadle.events import AnyEvent
@@ -77,12 +84,12 @@ class Agent(Generic[DepsT, OutputT]):
             raise ConfigError("An agent needs a name.")
         if self.on_limit not in ("answer", "error", "pause"):
             raise ConfigError(f"on_limit={self.on_limit!r} is none of 'answer', 'error', 'pause'.")
-        if self.max_parallel_tools < 1:
-            raise ConfigError(
-                f"max_parallel_tools={self.max_parallel_tools}: at least one tool runs at a time."
-            )
-        object.__setattr__(self, "tools", tuple(self.tools))
-        object.__setattr__(self, "middleware", tuple(self.middleware))
+        check_kind("limits", self.limits)
+        check_kind("settings", self.settings)
+        check_kind("max_parallel_tools", self.max_parallel_tools)
+        check_kind("retry", self.retry)
+        object.__setattr__(self, "tools", tuple(self.tools or ()))
+        object.__setattr__(self, "middleware", tuple(self.middleware or ()))
 
     def replace(self, **changes: Any) -> Agent[DepsT, OutputT]:
         """Return a copy with these fields changed."""

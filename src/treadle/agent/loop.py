@@ -150,7 +150,7 @@ class Loop:
             if work.answers_by_tool
             else "Reply with the JSON only."
         )
-        await work.add(Message.user(f"That is not the output asked for. {problem} {way}"))
+        await work.add(Message.user(f"That is not the output asked for.\n{problem}\n{way}"))
 
     async def _cut_off(self, reply: ModelReply, calls: tuple[ToolCall, ...]) -> None:
         """A reply that hit the output limit is no answer, and its calls do not run."""

@@ -67,7 +67,7 @@ class Run(Generic[OutputT]):
         return reader if reader is not None else self._work.bus.reader()
 
     async def cancel(self, reason: str = "cancelled") -> RunResult[OutputT] | None:
-        """Stop the model, the tools and all that belongs to the run, and wait until they have ended.
+        """Stop the model, the tools and all that belongs to the run, and wait for their end.
 
         Returns the result, or None when the run had failed already.
         """

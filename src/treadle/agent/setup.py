@@ -150,19 +150,46 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Refuse what no run takes.
 
     Raises:
-        ConfigError: an unknown option, with the nearest known names.
+        ConfigError: an unknown option, or one that is not of its kind.
         InvalidInput: a history of something else than messages.
     """
-    unknown = [name for name in options if name not in OPTION_NAMES]
-    if unknown:
-        raise ConfigError(
-            f"A run has no option {unknown[0]!r}; it takes {', '.join(sorted(OPTION_NAMES))}."
-        )
-    parallel = options.get("max_parallel_tools")
-    if parallel is not None and parallel < 1:
-        raise ConfigError(f"max_parallel_tools={parallel}: at least one tool runs at a time.")
+    for name, value in options.items():
+        if name not in OPTION_NAMES:
+            known = ", ".join(sorted(OPTION_NAMES))
+            raise ConfigError(f"A run has no option {name!r}; it takes {known}.")
+        if value is not None:
+            check_kind(name, value)
     for item in options.get("history") or ():
         if not isinstance(item, Message):
-            raise InvalidInput(
-                f"history holds Message objects, got {type(item).__name__}: {item!r:.60}."
-            )
+            raise InvalidInput(f"history holds Message objects, got {item!r:.60}.")
+    for observer in options.get("observers") or ():
+        if not callable(getattr(observer, "on_event", None)):
+            raise ConfigError(f"{observer!r:.60} is no observer: it has no method on_event(event).")
+
+
+_KINDS: dict[str, type] = {
+    "limits": Limits,
+    "settings": ModelSettings,
+    "retry": Retry,
+    "max_parallel_tools": int,
+    "metadata": Mapping,
+    "history": Sequence,
+    "observers": Sequence,
+    "requirements": Sequence,
+    "middleware": Sequence,
+}
+
+
+def check_kind(name: str, value: object) -> None:
+    """Refuse the value of an option or field that is not of its kind.
+
+    Raises:
+        ConfigError: with the value and the kind.
+    """
+    kind = _KINDS.get(name)
+    if kind is None:
+        return
+    if not isinstance(value, kind) or isinstance(value, str):
+        raise ConfigError(f"{name}={value!r:.60}: give a {kind.__name__}.")
+    if name == "max_parallel_tools" and isinstance(value, int) and value < 1:
+        raise ConfigError(f"{name}={value}: at least one tool runs at a time.")

@@ -32,12 +32,7 @@ def resolve_model(model: Model | str | None, *, agent: str = "agent") -> Model:
     if not colon or provider not in known:
         names = ", ".join(f'"{known_name}:…"' for known_name in sorted(known))
         raise UnknownModel(f"Model {model!r} names no installed provider; write one of {names}.")
-    return _make(provider, name)
-
-
-@lru_cache(maxsize=128)
-def _make(provider: str, name: str) -> Model:
-    return _providers()[provider].load()(name)
+    return known[provider].load()(name)
 
 
 @lru_cache(maxsize=1)

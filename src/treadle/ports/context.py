@@ -62,7 +62,17 @@ class RunContext(Generic[DepsT]):
     they are "" and 1. `cancelled` turns true when nobody waits for the call any more.
     """
 
-    __slots__ = ("_added", "_closed", "_facts", "_guard", "_state", "attempt", "call_id", "cancelled", "tool")
+    __slots__ = (
+        "_added",
+        "_closed",
+        "_facts",
+        "_guard",
+        "_state",
+        "attempt",
+        "call_id",
+        "cancelled",
+        "tool",
+    )
 
     def __init__(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
+from treadle.errors import ConfigError
 from treadle.messages import ToolCall, ToolResult
 from treadle.ports.context import RunContext
 from treadle.ports.model import ModelReply, ModelRequest
@@ -46,6 +48,7 @@ class Middleware:
     ) -> dict[str, Any] | ToolResult | None:
         """Return other arguments, or a result to use instead of running, or None for no change.
 
+        `arguments` are the validated values that the tool would get; other ones are validated too.
         Raise `ToolError` to refuse the call with a text for the model.
         """
         return None
@@ -85,5 +88,19 @@ class Hooks:
 NO_HOOKS = Hooks()
 
 
-def _overrides(middleware: Middleware, hook: str) -> bool:
-    return getattr(type(middleware), hook, None) is not getattr(Middleware, hook)
+def _overrides(middleware: object, hook: str) -> bool:
+    """Whether its class overrides the hook.
+
+    Raises:
+        ConfigError: it is no middleware, or the hook is not async.
+    """
+    if not isinstance(middleware, Middleware):
+        raise ConfigError(
+            f"{middleware!r:.80} is no Middleware object; subclass it and pass an instance."
+        )
+    own = getattr(type(middleware), hook)
+    if own is getattr(Middleware, hook):
+        return False
+    if not inspect.iscoroutinefunction(own):
+        raise ConfigError(f"{type(middleware).__name__}.{hook} must be async.")
+    return True

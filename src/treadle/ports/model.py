@@ -69,16 +69,14 @@ class ModelProfile(Struct, frozen=True, kw_only=True):
     """What a model can do. The loop asks here and never looks at a vendor's name.
 
     `native_output` says whether an `OutputSchema` is obeyed, `native_output_with_tools` whether
-    that also holds while tools are offered. `window` is the context size in tokens.
+    that also holds while tools are offered.
     """
 
     provider: str = "custom"
     name: str = "custom"
     native_output: bool = False
     native_output_with_tools: bool = False
-    tools: bool = True
     vision: bool = True
-    window: int | None = None
     price: Price | None = None
 
 

@@ -24,7 +24,7 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 def encode(value: object) -> bytes:
-    """Return a JSON value or Struct as JSON without NUL and lone surrogates: servers refuse these."""
+    """Return JSON, of a Struct too, without NUL and lone surrogates, which servers refuse."""
     try:
         encoded = _encode(value)
     except UnicodeEncodeError:

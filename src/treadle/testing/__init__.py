@@ -10,14 +10,17 @@ from treadle.testing.scripted import (
     raises,
     reply,
 )
+from treadle.testing.strict import assert_strict, strict
 
 __all__ = [
     "FakeClock",
     "FunctionModel",
     "ScriptedModel",
+    "assert_strict",
     "calls",
     "calls_raw",
     "chunks",
     "raises",
     "reply",
+    "strict",
 ]

@@ -205,6 +205,11 @@ def _reply_of(step: Step, model: str) -> ModelReply:
             made = _whole(step)
         case Raises():
             raise step.error
+        case _:
+            raise ConfigError(
+                f"{step!r:.80} is no step of a script: it is text, a Message, or what reply(), "
+                "calls(), chunks() or raises() build."
+            )
     return made if made.model else replace(made, model=model)
 
 

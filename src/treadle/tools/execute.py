@@ -141,14 +141,14 @@ class ToolRunner:
         self, first: ToolCall, call: ToolCall, ctx: RunContext, span: str
     ) -> ToolOutcome:
         tool, arguments = self._prepare(call, span)
-        answer = await self._before(ctx, call, arguments) if self._hooks.before_tool else arguments
-        if isinstance(answer, ToolResult):
-            return ToolOutcome(call=first, result=answer)
-        try:
-            keywords = tool.decoder.decode(answer)
-        except ArgumentsInvalid as error:
-            raise CallFailed(str(error), "arguments") from None
-        value = await self._call(tool, call, ctx, answer, keywords, span)
+        keywords = _decoded(tool, arguments)
+        if self._hooks.before_tool:
+            answer = await self._before(ctx, call, keywords)
+            if isinstance(answer, ToolResult):
+                return ToolOutcome(call=first, result=answer)
+            if answer is not keywords:
+                arguments, keywords = answer, _decoded(tool, answer)
+        value = await self._call(tool, call, ctx, arguments, keywords, span)
         result = _as_result(first, value, tool)
         for after_tool in self._hooks.after_tool:
             try:
@@ -258,6 +258,13 @@ async def _run_sync(tool: Tool, arguments: tuple[Any, ...], keywords: dict[str, 
     else:
         value = await THREADS.run(lambda: tool.function(*arguments, **keywords))
     return await value if inspect.isawaitable(value) else value
+
+
+def _decoded(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return tool.decoder.decode(arguments)
+    except ArgumentsInvalid as error:
+        raise CallFailed(str(error), "arguments") from None
 
 
 def _as_result(call: ToolCall, value: object, tool: Tool) -> ToolResult:

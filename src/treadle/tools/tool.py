@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, overload
 
 from treadle.errors import InvalidTool
 from treadle.ports.context import RunContext
 from treadle.ports.tool import ToolProtocol
-from treadle.tools.parameters import normalize_schema
+from treadle.tools.parameters import Parameter, normalize_schema, parameters_schema
 from treadle.tools.schema_check import SchemaDecoder
 from treadle.tools.signature import Signature, inspect_function, takes_context
 from treadle.values import register_annotation
@@ -94,7 +94,7 @@ class Tool:
         cls,
         name: str,
         description: str,
-        parameters: dict[str, Any] | None,
+        parameters: dict[str, Any] | Sequence[Parameter] | None,
         function: Callable[..., Any],
         **options: Any,
     ) -> Tool:
@@ -110,13 +110,15 @@ class Tool:
         ```
 
         `function` gets the arguments as one dict, after a `RunContext` when its first parameter
-        is `ctx`. `parameters` is a JSON Schema object; what is missing in it is filled in, and
-        arguments are checked against it. `options` are the fields of `Tool`.
+        is `ctx`. `parameters` is a JSON Schema object, or a list of `Parameter`; what is missing
+        in a schema is filled in, and arguments are checked against it. `options` are
+        the fields of `Tool`.
 
         Raises:
             InvalidTool: the schema is not one.
         """
-        schema = normalize_schema(parameters)
+        known = parameters is None or isinstance(parameters, dict)
+        schema = normalize_schema(parameters) if known else parameters_schema(parameters)
         return cls(
             name=name,
             description=description,
@@ -222,7 +224,7 @@ def as_tool(item: Tool | ToolProtocol | Callable[..., Any]) -> Tool:
 def is_async_callable(function: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine; looks through callable objects."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 the method's kind matters, not its presence
+        getattr(function, "__call__", None)  # noqa: B004 its kind matters
     )
 
 

@@ -1,4 +1,4 @@
-"""The commonest messages, encoded straight from their parts: byte for byte what `chat_wire` makes."""
+"""The commonest messages, encoded straight from their parts: the same bytes as by `chat_wire`."""
 
 from __future__ import annotations
 

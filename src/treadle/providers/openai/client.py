@@ -46,7 +46,7 @@ class OpenAI:
     The key comes from `api_key`, else from OPENAI_API_KEY at the first request; a server on this
     machine or a private network needs none. `base_url` is OPENAI_BASE_URL or OpenAI's own.
     `settings` are defaults under those of a run. What is known about a server follows from its
-    host; the fields from `max_tokens_field` to `window` overrule it. Safe to share between tasks,
+    host; the fields from `max_tokens_field` to `native_output` overrule it. Safe to share between tasks,
     threads and event loops.
 
     Raises:
@@ -68,7 +68,6 @@ class OpenAI:
     system_role: bool | None = None
     vision: bool | None = None
     native_output: bool | None = None
-    window: int | None = None
     transport: Transport = HTTP
     profile: ModelProfile = field(init=False)
     _address: str = field(init=False)
@@ -95,7 +94,6 @@ class OpenAI:
             native_output=dialect.native_output,
             native_output_with_tools=dialect.native_output_with_tools,
             vision=dialect.vision,
-            window=self.window,
             price=self.price,
         )
         for name, value in (
