@@ -43,6 +43,8 @@ TreadleError                     .result: what a run had when it failed, or None
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class TreadleError(Exception):
     """Base of all errors raised by this package.
@@ -50,7 +52,7 @@ class TreadleError(Exception):
     `result` is the partial `RunResult` when the error ended a run, else None.
     """
 
-    result: object = None
+    result: Any = None
 
 
 class ConfigError(TreadleError):
@@ -99,7 +101,7 @@ class ModelError(TreadleError):
 
     default_retryable = False
 
-    def __init__(
+    def __init__(  # size: one exception, every fact about a failed request is a field
         self,
         message: str,
         *,

@@ -133,6 +133,35 @@ async def test_signs_of_life_put_the_timeout_off() -> None:
     assert body == b":\n" * 60
 
 
+async def test_only_the_time_spent_waiting_counts() -> None:
+    """Piece by piece, too: many short waits are none too long, nor is a reader that takes long."""
+    async with serve(Answer(pieces=(b":\n",) * 60)) as server:
+        response = await HttpTransport().send(post(server.url, timeout=0.02))
+        pieces = response.pieces()
+        await anext(pieces)
+        await asyncio.sleep(0.03)  # the reader is busy
+        rest = [piece async for piece in pieces]
+        await response.close()
+        assert b"".join(rest) == b":\n" * 59
+    async with serve(Answer(pieces=(b"one",), end="hang")) as server:
+        response = await HttpTransport().send(post(server.url, timeout=0.02))
+        pieces = response.pieces()
+        assert await anext(pieces) == b"one"
+        with pytest.raises(ModelTimeout, match="in the middle"):
+            await anext(pieces)
+        await response.close()
+
+
+async def test_what_is_kept_for_a_server_is_bounded() -> None:
+    """Addresses and timeouts of all kinds do not pile up."""
+    async with serve(whole({})) as server:
+        transport = HttpTransport()
+        for number in range(110):
+            await ask(transport, f"{server.url}?{number}", patience=5 + number)
+        assert [request.path for request in server.requests][-1] == "/v1?109"
+        assert server.connections == 1
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from treadle.errors import ConfigError
 from treadle.ports.context import RunContext
@@ -29,7 +30,7 @@ async def render_instructions(
 
 
 async def _text_of(instructions: Instructions | None, ctx: RunContext) -> str:
-    given: object = instructions or ""
+    given: Any = instructions or ""  # what a function of the user's returns is looked at below
     if callable(given):
         given = given(ctx)
         if inspect.isawaitable(given):

@@ -57,7 +57,8 @@ class HttpTransport:
             )
         except (_aiohttp().ClientError, OSError, ValueError) as error:
             raise _unanswered(error, pool.url(request.url), request.timeout) from error
-        return _Response(response)
+        seconds = IDLE_SECONDS if request.timeout is None else request.timeout
+        return _Response(response, seconds)
 
     async def _open(self) -> _Pool:
         for loop in [loop for loop in self._pools if loop.is_closed()]:
@@ -120,10 +121,12 @@ class _Pool:
 class _Response:
     """An answer whose head has arrived."""
 
-    __slots__ = ("_response", "headers", "status")
+    __slots__ = ("_pieces", "_response", "_seconds", "headers", "status")
 
-    def __init__(self, response: ClientResponse) -> None:
+    def __init__(self, response: ClientResponse, seconds: float) -> None:
         self._response = response
+        self._seconds = seconds
+        self._pieces: _Pieces | None = None
         self.status: int = response.status
         self.headers: Mapping[str, str] = response.headers
 
@@ -141,33 +144,72 @@ class _Response:
 
     def pieces(self) -> _Pieces:
         """Yield the body as it arrives; raises like `read`."""
-        return _Pieces(self._response)
+        self._pieces = _Pieces(self._response, self._seconds)
+        return self._pieces
 
     async def close(self) -> None:
         """Drop the connection, unless the body was read to its end and it went back by itself."""
+        if self._pieces is not None:
+            self._pieces.stop()
         self._response.close()
 
 
 class _Pieces:
-    """An iterator and not a generator, so that leaving it early needs no clean-up."""
+    """An iterator and not a generator, so that leaving it early needs no clean-up.
 
-    __slots__ = ("_read", "_response")
+    One timer looks now and then how long the current read has been waiting; aiohttp would set a
+    new one with every read, which costs as much as all the rest here.
+    """
 
-    def __init__(self, response: ClientResponse) -> None:
+    __slots__ = ("_loop", "_read", "_response", "_seconds", "_silent", "_since", "_timer")
+
+    def __init__(self, response: ClientResponse, seconds: float) -> None:
         self._response = response
         self._read = response.content.readany
+        self._loop = asyncio.get_running_loop()
+        self._seconds = seconds
+        self._since: float | None = None  # when the current read began
+        self._timer: asyncio.TimerHandle | None = None
+        self._silent = False
+        connection = response.connection
+        if connection is not None and connection.protocol is not None:
+            connection.protocol.read_timeout = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
+        self._since = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._seconds, self._look)
         try:
             piece = await self._read()
         except (_aiohttp().ClientError, OSError) as error:
-            raise _broken(error, self._response.url) from error
+            cause = TimeoutError() if self._silent else error
+            raise _broken(cause, self._response.url) from error
+        self._since = None
         if not piece:
+            self.stop()
             raise StopAsyncIteration
         return piece
+
+    def stop(self) -> None:
+        """Let go of the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        """Give up on a read that has waited too long; look again later at one that has not."""
+        self._timer = None
+        if self._since is None:
+            return
+        left = self._since + self._seconds - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+            return
+        self._silent = True
+        self._response.close()
 
 
 @cache

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Coroutine, Sequence
-from types import CoroutineType
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -244,8 +243,8 @@ def _invoke(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> Coroutine[
         given, keywords = (*given, keywords), {}
     if not tool.is_async:
         return _run_sync(tool, given, keywords)
-    running = tool.function(*given, **keywords)
-    return running if isinstance(running, CoroutineType) else _awaited(running)
+    running: Any = tool.function(*given, **keywords)
+    return running if inspect.iscoroutine(running) else _awaited(running)
 
 
 async def _awaited(running: Awaitable[Any]) -> Any:

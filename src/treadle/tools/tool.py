@@ -117,8 +117,10 @@ class Tool:
         Raises:
             InvalidTool: the schema is not one.
         """
-        known = parameters is None or isinstance(parameters, dict)
-        schema = normalize_schema(parameters) if known else parameters_schema(parameters)
+        if parameters is None or isinstance(parameters, dict):
+            schema = normalize_schema(parameters)
+        else:
+            schema = parameters_schema(parameters)
         return cls(
             name=name,
             description=description,
@@ -157,7 +159,7 @@ def tool(function: Callable[..., Any], /) -> Tool: ...
 
 
 @overload
-def tool(
+def tool(  # size: the options of a tool, each by name
     *,
     name: str | None = None,
     description: str | None = None,

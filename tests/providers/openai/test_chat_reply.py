@@ -145,6 +145,8 @@ def test_thinking_blocks_go_back_in_their_place() -> None:
     message = decoded(reply(content)).message
     assert (message.reasoning, message.text) == ("hm", "yes")
     assert sent_back(message)["content"] == content
+    bare = decoded(reply([{"type": "thinking", "thinking": "hm"}, "yes", {"type": "x"}, 3])).message
+    assert (bare.reasoning, bare.text) == ("hm", "yes")
 
 
 def test_a_gemini_signature_goes_back_on_its_call() -> None:
@@ -173,7 +175,7 @@ def test_speech_goes_back_by_its_id() -> None:
     assert sent_back(message)["audio"] == {"id": "a1"}
     empty = {"id": "", "data": "", "transcript": "", "expires_at": 0}
     assert decoded(reply("4", audio=empty)).message == Message.assistant("4")
-    assert decoded(reply(None, audio={"id": "a1", "data": "%"})).message.parts == (
+    assert decoded(reply(None, audio={"id": "a1", "data": "abc"})).message.parts == (
         Audio(media_type="audio/wav"),
     )
 
@@ -309,7 +311,16 @@ def test_an_error_inside_a_200_is_that_error(
 
 @pytest.mark.parametrize(
     "body",
-    [b"<html>hi</html>", b"", b"[]", b"3", b"{}", b'{"choices": []}', b'{"choices": [{}]}'],
+    [
+        b"<html>hi</html>",
+        b"",
+        b"[]",
+        b"3",
+        b"{}",
+        b'{"choices": []}',
+        b'{"choices": [{}]}',
+        b"[" * 100_000,
+    ],
 )
 def test_anything_else_is_a_bad_reply(body: bytes) -> None:
     """The message shows what came, and where it says it came from."""

@@ -169,6 +169,18 @@ def test_what_cannot_be_sent_is_said(part: Image | Audio | File, words: str) -> 
     assert words in wire["content"][1]["text"]
 
 
+def test_parts_in_the_wrong_place_are_not_sent() -> None:
+    """Nobody calls a tool in the name of the user; results stand alone."""
+    wires = sent(
+        Message("user", (Text("a"), ToolCall("c0", "f"))),
+        Message("assistant", (Image.from_url("https://x/y"), ToolCall("c1", "f"))),
+        Message("tool", (Text("?"), ToolResult("c1", "f")), {"openai_chat": {"name": "f"}}),
+    )
+    assert wires[0]["content"][1] == {"type": "text", "text": "[ToolCall left out]"}
+    assert wires[1]["content"] is None
+    assert wires[2] == {"role": "tool", "tool_call_id": "c1", "content": "", "name": "f"}
+
+
 def test_a_server_that_takes_file_addresses_gets_them() -> None:
     """OpenRouter does."""
     message = Message.user(File.from_url("https://x/y.pdf", media_type="application/pdf"))

@@ -257,8 +257,8 @@ async def test_settings_of_client_and_request() -> None:
 def test_the_profile_says_what_the_model_can() -> None:
     """From the host, overruled by what the caller knows."""
     price = Price(input=1, output=Decimal(2))
-    profile = profile_of(OpenAI("gpt-5.2", price=price, window=128_000))
-    assert (profile.provider, profile.name, profile.window) == ("openai", "gpt-5.2", 128_000)
+    profile = profile_of(OpenAI("gpt-5.2", price=price))
+    assert (profile.provider, profile.name) == ("openai", "gpt-5.2")
     assert (profile.native_output, profile.native_output_with_tools) == (True, True)
     assert profile.price == price
     local = profile_of(OpenAI("m", base_url="http://localhost:1", vision=False, native_output=True))

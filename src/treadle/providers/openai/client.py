@@ -46,8 +46,8 @@ class OpenAI:
     The key comes from `api_key`, else from OPENAI_API_KEY at the first request; a server on this
     machine or a private network needs none. `base_url` is OPENAI_BASE_URL or OpenAI's own.
     `settings` are defaults under those of a run. What is known about a server follows from its
-    host; the fields from `max_tokens_field` to `native_output` overrule it. Safe to share between tasks,
-    threads and event loops.
+    host; the fields from `max_tokens_field` to `native_output` overrule it. Safe to share between
+    tasks, threads and event loops.
 
     Raises:
         ConfigError: `base_url` is no http or https address.
