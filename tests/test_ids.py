@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from treadle.errors import InvalidId
@@ -31,3 +33,18 @@ def test_new_ids_are_unique_and_sort_by_time() -> None:
     assert len(set(stamps)) == 1_000
     assert [stamp[:12] for stamp in stamps] == sorted(stamp[:12] for stamp in stamps)
     assert len(new_span_id()) == 16
+
+
+def test_a_forked_child_makes_other_ids() -> None:
+    """Two processes from one never give the same."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, "".join(new_span_id() for _ in range(4)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(read, 200).decode()
+    os.close(read)
+    os.close(write)
+
+    assert theirs != "".join(new_span_id() for _ in range(4))

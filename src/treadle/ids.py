@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import random
 import time
 import unicodedata
-from os import urandom
 from typing import NewType
 
 from treadle.errors import InvalidId
@@ -15,15 +16,20 @@ CallId = NewType("CallId", str)
 
 LONGEST_ID = 200  # bytes of UTF-8
 
+# IDs must be unique, not secret: a generator of our own spares a system call for each. Nobody who
+# seeds the global one makes them repeat, and a forked child starts from a seed of its own.
+_random = random.Random(os.urandom(32))  # noqa: S311
+os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))
+
 
 def new_stamp() -> str:
     """Return 48 bits of milliseconds and 80 random bits in hex, so that stamps sort by time."""
-    return f"{time.time_ns() // 1_000_000:012x}{urandom(10).hex()}"
+    return f"{time.time_ns() // 1_000_000:012x}{_random.getrandbits(80):020x}"
 
 
 def new_span_id() -> str:
     """Return 64 random bits as 16 hex digits, the width of a W3C trace-context span ID."""
-    return urandom(8).hex()
+    return f"{_random.getrandbits(64):016x}"
 
 
 def check_id(value: str, kind: str) -> str:

@@ -227,6 +227,8 @@ class Message(Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The text parts, joined; reasoning and tool traffic are not text."""
+        if len(self.parts) == 1 and isinstance(only := self.parts[0], Text):
+            return only.text
         return "".join(part.text for part in self.parts if type(part) is Text)
 
     @property
@@ -273,7 +275,9 @@ def as_parts(content: str | UserPart | Iterable[str | UserPart]) -> tuple[UserPa
     Raises:
         InvalidInput: an item is neither text nor a part that a user can send.
     """
-    items = (content,) if isinstance(content, str | Text | Image | Audio | File) else content
+    if isinstance(content, str):
+        return (Text(clean(content)),) if content else ()
+    items = (content,) if isinstance(content, Text | Image | Audio | File) else content
     if not isinstance(items, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"The input is text, a part, or a list of both; got {content!r:.60}.")
     parts: list[UserPart] = []

@@ -130,15 +130,13 @@ def test_ctrl_c_twice_at_the_prompt_leaves(started: list[Session]) -> None:
 
 
 def test_a_command_runs_only_after_a_yes(started: list[Session]) -> None:
-    """A no, an empty line and what was typed too early are no yes; each call is asked about."""
+    """A no, an empty line and Ctrl-D are no yes; each call is asked about."""
     session = start(started, "chat", "tests.cli.asking:asker")
     session.until("> ")
-    for answer in ("n\n", "\n", CTRL_D):
+    for answer in ("n\n", "\n", "yeah\n", CTRL_D):
         session.type("echo done\n")
-        asked = session.until("Run this? [y/N] ")
-        assert asked.endswith(
-            'As you wish.\n-> bash(command="echo done")\nbash:\n  command: echo done\n'
-        )
+        session.until('As you wish.\n-> bash(command="echo done")\nbash:\n  command: echo done\n')
+        session.until("Run this? [y/N] ")
         session.type(answer)
         session.until("It said: \"The user said no to this call of 'bash'; it did not run.\"\n> ")
     session.type("echo done\n")
@@ -146,6 +144,16 @@ def test_a_command_runs_only_after_a_yes(started: list[Session]) -> None:
     session.type("y\n")
     session.until("<- done\n   [exit code 0]\n")
     session.until("It said: 'done\\n[exit code 0]'\n> ")
+
+
+def test_a_yes_typed_too_early_is_none(started: list[Session]) -> None:
+    """Nobody says yes to a question that they have not seen."""
+    session = start(started, "chat", "tests.cli.asking:asker")
+    session.until("> ")
+    session.type("echo done\ny\n")
+    session.until("Run this? [y/N] ")
+    session.type("n\n")
+    session.until("The user said no")
 
 
 def test_ctrl_c_at_the_question_runs_nothing(started: list[Session], tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import subprocess
 import sys
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -228,18 +230,33 @@ def test_each_event_loop_has_its_own_pool() -> None:
     gc.collect()  # what was not closed would warn now, and warnings are errors
 
 
-def test_a_pool_whose_loop_is_gone_is_forgotten() -> None:
-    """A loop that ended without shutting down its generators does not stay for ever."""
-    transport = HttpTransport()
+def test_a_loop_that_ended_is_not_kept() -> None:
+    """Its pool goes with it."""
     port = free_port()
 
     async def fail() -> None:
         with pytest.raises(Overloaded):
-            await ask(transport, f"http://127.0.0.1:{port}/")
+            await ask(HttpTransport(), f"http://127.0.0.1:{port}/")
 
-    for _ in range(3):
-        with asyncio.Runner() as runner:
-            runner.run(fail())
+    with asyncio.Runner() as runner:
+        runner.run(fail())
+        loop = weakref.ref(runner.get_loop())
+    gc.collect()
+    assert loop() is None
+
+
+def test_loops_in_many_threads_do_not_meet() -> None:
+    """BS-67: eight threads, each with loops of its own, share one transport."""
+    transport = HttpTransport()
+
+    async def exchange() -> bytes:
+        async with serve(whole({})) as server:
+            return await ask(transport, server.url)
+
+    with ThreadPoolExecutor(8) as threads:
+        bodies = [threads.submit(asyncio.run, exchange()) for _ in range(24)]
+        assert {body.result() for body in bodies} == {b"{}"}
+    gc.collect()
 
 
 PROGRAM = """

@@ -19,6 +19,8 @@ CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 600.0
 KEEP_SECONDS = 30.0
 """How long an unused connection is kept."""
+KEPT = 100
+"""So many addresses, and so many timeouts, are kept."""
 
 
 class HttpTransport:
@@ -29,11 +31,7 @@ class HttpTransport:
     redirects are not followed, cookies not kept.
     """
 
-    __slots__ = ("_pools",)
-
-    def __init__(self) -> None:
-        # Not weak: a session refers to its loop. Entries go when the loop shuts down.
-        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
+    __slots__ = ()
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         """Send and return when the response's head is there.
@@ -43,41 +41,22 @@ class HttpTransport:
             ModelTimeout: it did not answer in time.
             BadReply: what answered does not speak HTTP.
         """
-        pool = self._pools.get(asyncio.get_running_loop())
+        pool = _POOLS.get(asyncio.get_running_loop())
         if pool is None or pool.session.closed:
-            pool = await self._open()
+            pool = await _open_pool()
+        seconds = IDLE_SECONDS if request.timeout is None else request.timeout
         try:
             response = await pool.session.request(
                 request.method,
                 pool.url(request.url),
                 data=request.body,
                 headers=request.headers,
-                timeout=pool.timeout(request.timeout),
+                timeout=pool.timeout(seconds),
                 allow_redirects=False,
             )
         except (_aiohttp().ClientError, OSError, ValueError) as error:
-            raise _unanswered(error, pool.url(request.url), request.timeout) from error
-        seconds = IDLE_SECONDS if request.timeout is None else request.timeout
+            raise _unanswered(error, pool.url(request.url), seconds) from error
         return _Response(response, seconds)
-
-    async def _open(self) -> _Pool:
-        for loop in [loop for loop in self._pools if loop.is_closed()]:
-            del self._pools[loop]
-        loop = asyncio.get_running_loop()
-        pool = _Pool()
-        # A loop that shuts down closes its asynchronous generators: this one closes the pool.
-        pool.keeper = self._keep(loop, pool)
-        await anext(pool.keeper)
-        self._pools[loop] = pool
-        return pool
-
-    async def _keep(self, loop: asyncio.AbstractEventLoop, pool: _Pool) -> AsyncGenerator[None]:
-        try:
-            yield
-        finally:
-            if self._pools.get(loop) is pool:
-                del self._pools[loop]
-            await pool.session.close()
 
 
 class _Pool:
@@ -87,7 +66,7 @@ class _Pool:
 
     def __init__(self) -> None:
         aiohttp = _aiohttp()
-        self._timeouts: dict[float | None, ClientTimeout] = {}
+        self._timeouts: dict[float, ClientTimeout] = {}
         self._urls: dict[str, URL] = {}
         self.keeper: AsyncGenerator[None] | None = None
         self.session: ClientSession = aiohttp.ClientSession(
@@ -99,23 +78,49 @@ class _Pool:
             trust_env=bool(getproxies_environment()),
         )
 
-    def timeout(self, seconds: float | None) -> ClientTimeout:
+    def timeout(self, seconds: float) -> ClientTimeout:
         found = self._timeouts.get(seconds)
         if found is None:
-            if len(self._timeouts) > 100:
+            if len(self._timeouts) >= KEPT:
                 self._timeouts.clear()
-            idle = IDLE_SECONDS if seconds is None else seconds
-            found = _aiohttp().ClientTimeout(connect=min(CONNECT_SECONDS, idle), sock_read=idle)
+            connect = min(CONNECT_SECONDS, seconds)
+            found = _aiohttp().ClientTimeout(connect=connect, sock_read=seconds)
             self._timeouts[seconds] = found
         return found
 
     def url(self, text: str) -> URL:
         found = self._urls.get(text)
         if found is None:
-            if len(self._urls) > 100:
+            if len(self._urls) >= KEPT:
                 self._urls.clear()
             found = self._urls[text] = _url(text)
         return found
+
+
+_POOLS: dict[asyncio.AbstractEventLoop, _Pool] = {}
+"""The pool of each loop, until the loop shuts down. Not weak: a session refers to its loop."""
+
+
+async def _open_pool() -> _Pool:
+    for loop in list(_POOLS):  # other threads have loops of their own in it
+        if loop.is_closed():
+            _POOLS.pop(loop, None)
+    loop = asyncio.get_running_loop()
+    pool = _Pool()
+    # A loop that shuts down closes its asynchronous generators: this one closes the pool.
+    pool.keeper = _keep(loop, pool)
+    await anext(pool.keeper)
+    _POOLS[loop] = pool
+    return pool
+
+
+async def _keep(loop: asyncio.AbstractEventLoop, pool: _Pool) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        if _POOLS.get(loop) is pool:
+            del _POOLS[loop]
+        await pool.session.close()
 
 
 class _Response:
@@ -230,13 +235,12 @@ def _place(url: URL) -> str:
     return f"{url.host}:{url.port}" if url.port not in (80, 443) else str(url.host)
 
 
-def _unanswered(error: Exception, url: URL, timeout: float | None) -> ModelError:
+def _unanswered(error: Exception, url: URL, seconds: float) -> ModelError:
     """Return what a request without an answer means."""
     aiohttp, place, reason = _aiohttp(), _place(url), _reason(error)
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return ModelTimeout(f"No connection to {place} within {CONNECT_SECONDS:g} s.")
     if isinstance(error, TimeoutError):
-        seconds = IDLE_SECONDS if timeout is None else timeout
         return ModelTimeout(f"{place} gave no sign of life for {seconds:g} s; raise `timeout`.")
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
         return Overloaded(f"No safe connection to {place}: {reason}.", retryable=False)

@@ -168,6 +168,15 @@ async def test_out_of_time_nothing_is_left(call: Call, workspace: Path) -> None:
     assert left_of(workspace) == []
 
 
+async def test_a_command_out_of_time_may_clean_up(call: Call, workspace: Path) -> None:
+    """It is asked to end before it is killed, and what it still prints is told (BS-51)."""
+    command = "trap 'echo cleaned up; exit 0' TERM; echo begun; sleep 300 & wait"
+
+    answer = await call("bash", command=command, timeout_seconds=0.2)
+
+    assert answer.text.startswith("begun\ncleaned up\n[timed out after 0.2 s;")
+
+
 async def test_a_background_child_ends_with_its_command(call: Call, workspace: Path) -> None:
     """What a command leaves in the background does not keep it, and does not outlive it (BS-51)."""
     command = "for i in 1 2 3; do sleep 300 & echo $! >> pids; done; echo started"

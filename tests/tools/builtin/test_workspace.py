@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 
@@ -103,40 +104,49 @@ def test_a_workspace_that_is_a_link_is_where_it_leads(workspace: Path) -> None:
     assert read(path=str(workspace / "a.txt")) == "inside"
 
 
+SWAP = """
+import os, sys
+os.chdir(sys.argv[1])
+print("ready", flush=True)
+made = 0
+while True:
+    for name in ("real", "link"):
+        try:
+            os.rename(name, "spot")
+        except OSError:  # the writer has made a folder there
+            made += 1
+            os.rename("spot", f"made{made}")
+        else:
+            os.rename("spot", name)
+"""
+"""Puts a folder and a link to outside in the same place, by turns, as quickly as it can."""
+
+
+@pytest.mark.e2e
 def test_a_folder_swapped_for_a_link_leads_nowhere(workspace: Path) -> None:
     """While somebody swaps a folder for a link to outside, nothing outside is read or written."""
     outside = workspace.parent / "outside"
     (workspace / "real").mkdir()
     (workspace / "real" / "secret.txt").write_text("inside")
     (workspace / "link").symlink_to(outside)
-    read, write, stop = read_tool(workspace), write_tool(workspace), Event()
-    spot = workspace / "spot"
-
-    def swap() -> None:
-        while not stop.is_set():
-            for name in ("real", "link"):
-                try:
-                    os.rename(workspace / name, spot)
-                except OSError:  # the writer has made a folder there
-                    os.rename(spot, workspace / f"made{len(os.listdir(workspace))}")
-                else:
-                    os.rename(spot, workspace / name)
-
-    thread = Thread(target=swap)
-    thread.start()
+    read, write = read_tool(workspace), write_tool(workspace)
+    swapper = subprocess.Popen([sys.executable, "-c", SWAP, workspace], stdout=subprocess.PIPE)
     seen: set[str] = set()
     try:
-        for _ in range(2000):
+        assert swapper.stdout is not None
+        assert swapper.stdout.readline() == b"ready\n"
+        for number in range(4000):
             try:
                 seen.add(read(path="spot/secret.txt"))
-                write(path="spot/secret.txt", content="inside")
+                if number % 4 == 0:
+                    write(path="spot/secret.txt", content="inside")
             except ToolError:
                 continue
     finally:
-        stop.set()
-        thread.join()
+        swapper.kill()
+        swapper.communicate()
 
-    assert seen <= {"inside"}
+    assert seen == {"inside"}
     assert (outside / "secret.txt").read_text() == "secret"
 
 

@@ -46,6 +46,11 @@ class CallReader:
         self._is_text = not self._starts
 
     @property
+    def expects_calls(self) -> bool:
+        """Whether any function may be called at all."""
+        return bool(self._starts)
+
+    @property
     def has_calls(self) -> bool:
         """Whether a call has begun."""
         return self._calls > 0

@@ -40,12 +40,10 @@ class ModelFile(Struct, frozen=True):
     threads: int
 
 
-class _Server(Protocol):
+class Server(Protocol):
     """What is used of llama.cpp's server."""
 
-    def handle_chat_completions(
-        self, body: bytes, take: Callable[[bytes], bool], /
-    ) -> object:
+    def handle_chat_completions(self, body: bytes, take: Callable[[bytes], bool], /) -> object:
         """Answer; blocks. `take` gets each chunk and ends the reply by returning True."""
         ...
 
@@ -56,7 +54,7 @@ class Generation:
     A chunk is the JSON of a Chat Completions chunk, or of an object with an `error`.
     """
 
-    def __init__(self, server: _Server, body: bytes) -> None:
+    def __init__(self, server: Server, body: bytes) -> None:
         self._server = server
         self._body = body
         self._loop = asyncio.get_running_loop()
@@ -113,9 +111,8 @@ class Generation:
 class Llama:
     """A loaded model. Safe to use from several threads and event loops: replies queue up."""
 
-    def __init__(self, file: ModelFile) -> None:
-        self.file = file
-        self._server = _server(file)
+    def __init__(self, server: Server) -> None:
+        self._server = server
 
     def generate(self, body: bytes) -> Generation:
         """Begin to answer a streamed Chat Completions request."""
@@ -135,7 +132,7 @@ def load(file: ModelFile) -> Llama:
         if not _loaded:
             atexit.register(_end)
         if file not in _loaded:
-            _loaded[file] = Llama(file)
+            _loaded[file] = Llama(_server(file))
         return _loaded[file]
 
 
@@ -171,7 +168,7 @@ def _library() -> ModuleType:
         ) from error
 
 
-def _server(file: ModelFile) -> _Server:
+def _server(file: ModelFile) -> Server:
     """Load llama.cpp's server. It insists on listening: where none but this process can ask."""
     library = _library()
     params = library.CommonParams()
@@ -186,8 +183,8 @@ def _server(file: ModelFile) -> _Server:
     params.n_threads_http = 1
     params.api_keys = [secrets.token_hex(32)]
     params.cors_origins = "http://127.0.0.1"
-    place = None if sys.platform == "win32" else Path(tempfile.mkdtemp(prefix="treadle-"))
-    params.hostnames = ["127.0.0.1"] if place is None else [str(place / "unused.sock")]
+    place = _unreachable_place()
+    params.hostnames = [str(place / "unused.sock")] if place else ["127.0.0.1"]
     try:
         return library.Server(params)
     except RuntimeError as error:
@@ -196,8 +193,13 @@ def _server(file: ModelFile) -> _Server:
             f"does not know, or {file.context} tokens of context need more memory than there is."
         ) from error
     finally:
-        if place is not None:
+        if place:
             rmtree(place, ignore_errors=True)
+
+
+def _unreachable_place() -> Path | None:
+    """Return a folder for a socket that nobody can open once it is removed; Windows has none."""
+    return None if os.name == "nt" else Path(tempfile.mkdtemp(prefix="treadle-"))
 
 
 _loading = threading.Lock()

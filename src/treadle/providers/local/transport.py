@@ -3,68 +3,61 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from treadle.errors import ModelTimeout
-from treadle.ports.transport import HttpRequest, HttpResponse
-from treadle.providers._json import decode, encode, is_array, is_object
+from treadle.ports.transport import HttpRequest
+from treadle.providers._json import decode, encode
 from treadle.providers.local.calls import CallBegan, CallReader, CallWent, Piece, Said
-from treadle.providers.local.grammar import grammar_of
 from treadle.providers.local.llama import Generation, Llama
-from treadle.providers.local.template import in_words
+from treadle.providers.local.request import as_it_is, constrained
 
 Wire = dict[str, Any]
 
-_TOOL_FIELDS = ("tools", "tool_choice", "parallel_tool_calls", "response_format")
-
 
 class Ready(Struct, frozen=True):
-    """A loaded model. `constrained` says that our words and a grammar make its tool calls.
+    """A loaded model.
 
-    Otherwise they are made by llama.cpp, in the way the model's own template describes.
+    `constrains` says that our words and a grammar make its tool calls. Otherwise llama.cpp makes
+    them, in the way that the model's own template describes.
     """
 
     llama: Llama
-    constrained: bool
-
-
-class Loader(Protocol):
-    """Gives the model to answer with, loading it the first time."""
-
-    async def __call__(self) -> Ready:
-        """Load, or return what is loaded."""
-        ...
+    constrains: bool
 
 
 class LlamaTransport:
-    """Answers streamed Chat Completions requests; the address they go to means nothing."""
+    """Answers streamed Chat Completions requests; the address they go to means nothing.
 
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
+    `loaded` gives the model, and loads it the first time.
+    """
 
-    async def send(self, request: HttpRequest) -> HttpResponse:
-        """Begin a reply and return when its first chunk is there.
+    def __init__(self, loaded: Callable[[], Awaitable[Ready]]) -> None:
+        self._loaded = loaded
+
+    async def send(self, request: HttpRequest) -> LlamaResponse:
+        """Begin a reply and return when it is known whether there is one.
 
         Raises:
             ModelTimeout: no chunk came in time; reading a long prompt counts as a sign of life.
             ModelFilesError: the model's file is missing or cannot be loaded.
             MissingExtra: llama.cpp is not installed.
         """
-        ready = await self._loader()
+        ready = await self._loaded()
         body = decode(request.body)
-        names = _offered(body) if ready.constrained else []
-        generation = ready.llama.generate(encode(_asked(body, ready)))
-        reply = _Reply(generation, CallReader(names), request.timeout)
+        asked = constrained(body) if ready.constrains else as_it_is(body)
+        generation = ready.llama.generate(encode(asked.body))
+        response = LlamaResponse(generation, CallReader(asked.functions), request.timeout)
         try:
-            await reply.begin()
+            await response.begin()
         except BaseException:
             generation.stop()
             raise
-        return reply
+        return response
 
 
 class _Delta(Struct):
@@ -77,7 +70,7 @@ class _Choice(Struct):
 
 
 class _Chunk(Struct):
-    """What is looked at in a chunk of llama.cpp."""
+    """What is looked at in a chunk."""
 
     choices: list[_Choice] = msgspec.field(default_factory=list[_Choice])
     id: str = ""
@@ -85,10 +78,10 @@ class _Chunk(Struct):
     error: Wire | None = None
 
 
-_read_chunk = msgspec.json.Decoder(_Chunk).decode
+_read = msgspec.json.Decoder(_Chunk).decode
 
 
-class _Reply:
+class LlamaResponse:
     """One answer: an event stream, or an error in one piece."""
 
     def __init__(self, generation: Generation, calls: CallReader, timeout: float | None) -> None:
@@ -100,9 +93,13 @@ class _Reply:
         self.headers: Mapping[str, str] = {"content-type": "text/event-stream"}
 
     async def begin(self) -> None:
-        """Wait for the first chunk: it tells whether there is an answer."""
-        self._first = await self._next()
-        error = _read_chunk(self._first).error if self._first else None
+        """Wait for the first chunk: it may be an error."""
+        try:
+            self._first = await self._next()
+            error = _read(self._first).error if self._first else None
+        except ValueError as refusal:  # the library refuses the request
+            error = {"code": 400, "message": str(refusal)}
+            self._first = encode({"error": error})
         if error is not None:
             code = error.get("code")
             self.status = code if isinstance(code, int) and 400 <= code < 600 else 500
@@ -112,7 +109,7 @@ class _Reply:
         """Return the whole body."""
         return b"".join([piece async for piece in self.pieces()])
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def pieces(self) -> AsyncGenerator[bytes]:
         """Yield the events as they come; an error is the one piece of its answer."""
         chunk, self._first = self._first, None
         if self.status != 200:
@@ -135,28 +132,38 @@ class _Reply:
                 async with asyncio.timeout(self._timeout):
                     chunk = await self._generation.next()
             except TimeoutError as error:
-                raise ModelTimeout(
-                    f"The local model said nothing for {self._timeout} s."
-                ) from error
-            except ValueError as error:  # the library refuses the request
-                return encode({"error": {"code": 400, "message": str(error)}})
-            if chunk is None or _read_chunk(chunk).prompt_progress is UNSET:
+                raise ModelTimeout(f"The model said nothing for {self._timeout} s.") from error
+            if chunk is None or _read(chunk).prompt_progress is UNSET:
                 return chunk
 
     def _events(self, chunk: bytes) -> Iterator[bytes]:
-        """Return the events of one chunk, with the calls in it told apart from text."""
-        read = _read_chunk(chunk)
-        choice = read.choices[0] if read.choices else None
-        if choice is None:
+        """Yield the events of one chunk, with calls told apart from text."""
+        read = _read(chunk)
+        if not self._calls.expects_calls or not read.choices:
             yield chunk
             return
-        pieces = list(self._calls.feed(choice.delta.content or ""))
+        choice = read.choices[0]
+        pieces = [*self._calls.feed(choice.delta.content or "")]
         if choice.finish_reason:
             pieces += self._calls.finish()
-        if [piece for piece in pieces if not isinstance(piece, Said)] or self._calls.has_calls:
-            ...
-        yield chunk
+        for piece in pieces:
+            yield _event(read.id, _delta(piece, read.id), None)
+        if choice.finish_reason:
+            calls_made = choice.finish_reason == "stop" and self._calls.has_calls
+            yield _event(read.id, {}, "tool_calls" if calls_made else choice.finish_reason)
 
 
-def _offered(body: Wire) -> list[str]:
-    return []
+def _event(id: str, delta: Wire, finish: str | None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return encode({"id": id, "object": "chat.completion.chunk", "choices": [choice]})
+
+
+def _delta(piece: Piece, id: str) -> Wire:
+    match piece:
+        case Said(text=text):
+            return {"content": text}
+        case CallBegan(place=place, name=name):
+            call = {"index": place, "id": f"call_{id.removeprefix('chatcmpl-')}_{place}"}
+            return {"tool_calls": [{**call, "type": "function", "function": {"name": name}}]}
+        case CallWent(place=place, arguments=arguments):
+            return {"tool_calls": [{"index": place, "function": {"arguments": arguments}}]}

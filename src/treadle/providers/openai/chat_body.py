@@ -18,6 +18,8 @@ from treadle.providers.openai.dialect import ChatDialect
 
 LOOSE = 64
 """So many encoded messages are kept apart before the older ones become one piece."""
+HEADS = 32
+"""So many encoded system prompts are kept; they may be long."""
 KEPT = 256
 """So many encoded sets of tools, and of settings, are kept."""
 
@@ -96,7 +98,7 @@ class ChatEncoder:
     def _head(self, system: str) -> bytes:
         found = self._heads.get(system)
         if found is None:
-            if len(self._heads) >= KEPT:
+            if len(self._heads) >= HEADS:
                 self._heads.clear()
             found = b'{"model":' + encode(self.model) + b',"messages":['
             if system and self._dialect.system_role:
@@ -134,13 +136,10 @@ class ChatEncoder:
 
     def _messages(self, thread: Thread, system: str) -> Sequence[bytes]:
         """Return the messages' bytes, and keep them in the thread."""
-        dialect = self._dialect
-        key = self._key if dialect.system_role else f"{self._key}\0{system}"
-        known = thread.encoded.get(key)
-        if not isinstance(known, _Encoded):
-            first = None
-            if system and not dialect.system_role:
-                first = {"role": "user", "content": system}
+        known, key, first = thread.encoded.get(self._key), self._key, None
+        if system and not self._dialect.system_role:
+            first = {"role": "user", "content": system}
+        if not isinstance(known, _Encoded) or known.opens[0] != first:
             known = _Encoded([], 0, [b""], [first], [])
         same, messages = _shared(known, thread)
         if same < len(known.messages):

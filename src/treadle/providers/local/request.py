@@ -1,0 +1,77 @@
+"""What llama.cpp is asked: a Chat Completions request with its tools turned into words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from treadle.providers._json import is_array, is_object
+from treadle.providers.local.grammar import grammar_of
+from treadle.providers.local.template import in_words
+
+Wire = dict[str, Any]
+
+_SPOKEN = ("messages", "tools", "tool_choice", "parallel_tool_calls", "response_format")
+_STREAMED: Wire = {
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "return_progress": True,  # without it, reading a long prompt could not be stopped
+}
+
+
+class Asked(Struct, frozen=True):
+    """The body for llama.cpp, and the functions that may be called in the text it answers."""
+
+    body: Wire
+    functions: tuple[str, ...] = ()
+
+
+def as_it_is(body: Wire) -> Asked:
+    """Leave tools to llama.cpp and the model's own template."""
+    return Asked({**body, **_STREAMED})
+
+
+def constrained(body: Wire) -> Asked:
+    """Speak of tools in our words, and let a grammar see to it that calls are right."""
+    tools, must_call = _tools(body)
+    schema = _schema(body.get("response_format"))
+    grammar = grammar_of(
+        tools,
+        must_call=must_call,
+        several=body.get("parallel_tool_calls") is True,
+        schema=schema,
+    )
+    rest = {name: value for name, value in body.items() if name not in _SPOKEN}
+    rest["messages"] = in_words(body["messages"], tools, schema)
+    if grammar is not None:
+        rest["grammar"] = grammar
+    return Asked({**rest, **_STREAMED}, tuple(_name(tool) for tool in tools))
+
+
+def _tools(body: Wire) -> tuple[list[Wire], bool]:
+    """Return the tools that may be called now, and whether one must be."""
+    offered, choice = body.get("tools"), body.get("tool_choice")
+    tools = [tool for tool in offered if is_object(tool)] if is_array(offered) else []
+    if choice == "none":
+        return [], False
+    if is_object(choice):
+        function = choice.get("function")
+        wanted = function.get("name") if is_object(function) else None
+        tools = [tool for tool in tools if _name(tool) == wanted]
+    return tools, bool(tools) and choice not in (None, "auto")
+
+
+def _schema(wanted: object) -> Wire | None:
+    if not is_object(wanted):
+        return None
+    inner = wanted.get("json_schema")
+    schema = inner.get("schema") if is_object(inner) else None
+    if is_object(schema):
+        return schema
+    return {"type": "object"} if wanted.get("type") == "json_object" else None
+
+
+def _name(tool: Wire) -> str:
+    function: object = tool.get("function")
+    return str(function.get("name", "")) if is_object(function) else ""

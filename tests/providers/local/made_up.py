@@ -1,0 +1,113 @@
+"""Small model files, packages and sources that stand in for the real ones."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from treadle.providers.local.catalogue import KnownModel, WheelPart
+from treadle.providers.local.part import PartFile
+from treadle.providers.local.progress import Progress
+from treadle.providers.local.sources import SourceFailed
+
+CONTENT = b"GGUF" + bytes(range(256)) * 2_000
+THIRDS = (CONTENT[:200_000], CONTENT[200_000:400_000], CONTENT[400_000:])
+
+
+def tiny(content: bytes = CONTENT, url: str = "http://127.0.0.1:9/none") -> KnownModel:
+    """Return a model whose file is `content`, carried by three packages."""
+    return KnownModel(
+        name="tiny",
+        about="made up",
+        file="tiny.gguf",
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        licence="MIT",
+        url=url,
+        parts=tuple(
+            WheelPart(f"tiny-part{number}==1.0", f"tiny_part{number}/part.bin")
+            for number in (1, 2, 3)
+        ),
+    )
+
+
+def wheel(member: str, content: bytes) -> bytes:
+    """Return an archive with one member."""
+    packed = io.BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        archive.writestr(member, content)
+    return packed.getvalue()
+
+
+class FakeSource:
+    """Brings `content` in pieces; breaks off with `trouble` after `breaks_after` bytes, once."""
+
+    def __init__(
+        self,
+        content: bytes = CONTENT,
+        *,
+        breaks_after: int | None = None,
+        trouble: BaseException | None = None,
+    ) -> None:
+        self._content = content
+        self._breaks_after = breaks_after
+        self._trouble = trouble or SourceFailed("the fake source broke off")
+        self.asked_from: list[int] = []
+        self.forgot = 0
+
+    def write(self, part: PartFile) -> None:
+        """Go on where the part file ends."""
+        self.asked_from.append(part.length)
+        while part.length < len(self._content):
+            if self._breaks_after is not None and part.length >= self._breaks_after:
+                self._breaks_after = None
+                raise self._trouble
+            part.write(self._content[part.length : part.length + 50_000])
+            part.report()
+
+    def forget(self, part: PartFile) -> None:
+        """Count that this was asked for."""
+        self.forgot += 1
+
+
+class FakeIndex:
+    """A package index: puts wheels into a folder, and breaks off before the one called `missing`."""
+
+    def __init__(self, wheels: dict[str, bytes], *, missing: str | None = None) -> None:
+        self._wheels = wheels
+        self.missing = missing
+        self.asked: list[str] = []
+
+    def __call__(self, requirement: str, folder: Path, tick: Callable[[], None]) -> None:
+        """Fetch one wheel."""
+        self.asked.append(requirement)
+        tick()
+        if requirement == self.missing:
+            raise SourceFailed(f"pip download {requirement}: no such package")
+        name, _, version = requirement.partition("==")
+        file = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+        (folder / file).write_bytes(self._wheels[requirement])
+
+
+def whole_index(model: KnownModel, pieces: tuple[bytes, ...] = THIRDS) -> FakeIndex:
+    """Return an index that has all packages of a model."""
+    return FakeIndex(
+        {
+            part.requirement: wheel(part.member, piece)
+            for part, piece in zip(model.parts, pieces, strict=True)
+        }
+    )
+
+
+class Heard:
+    """Keeps every moment of progress."""
+
+    def __init__(self) -> None:
+        self.all: list[Progress] = []
+
+    def __call__(self, progress: Progress, /) -> None:
+        """Keep one."""
+        self.all.append(progress)
