@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.provider import ask, both_ways, provider, saying
-from treadle import Agent, Audio, File, Image, Text, tool
+from treadle import Agent, Audio, File, Image, Limits, Text, tool
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -96,13 +96,12 @@ async def test_a_picture_of_a_tool(merged: bool, streamed: bool) -> None:
 
 async def test_a_picture_of_a_tool_and_what_the_user_says_next() -> None:
     """BS-28: where templates want turns, the picture and the next input are one message."""
-    answers = [saying(None, *CALLS, streamed=True), saying("ok", streamed=True)]
+    answers = (saying(None, *CALLS, streamed=True), saying("ok", streamed=True))
     async with provider(*answers, merge_roles=True) as line:
-        agent = Agent("a", line.model, tools=[screenshot, title], on_limit="pause")
-        first = await agent.replace(limits=agent.limits.__class__(max_turns=1)).run(
-            "x", model=line.model.__class__("m", base_url=line.server.url, merge_roles=True)
-        )
-        await agent.run("Which mail is new?", history=first.messages)
+        tools, limits = [screenshot, title], Limits(max_turns=1)
+        agent = Agent("a", line.model, tools=tools, limits=limits, on_limit="pause")
+        first = await ask(agent, "x", streamed=True)
+        await ask(agent, "Which mail is new?", streamed=True, history=first.messages)
 
     assert first.stop_reason == "paused"
     last = line.messages()[-1]

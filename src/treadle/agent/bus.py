@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from treadle.events import TERMINAL, AnyEvent, Event, ReasoningDelta, TextDelta
+from treadle.events import AnyEvent, Event, ReasoningDelta, TextDelta
 from treadle.ports.observer import Observer
 
 MOST_WAITING = 4096
@@ -33,15 +33,12 @@ class Reader:
 
     def push(self, event: AnyEvent) -> None:
         """Add an event; called by the bus."""
-        if len(self._events) >= MOST_WAITING and isinstance(event, TextDelta | ReasoningDelta):
-            if self._joined and type(self._joined[0]) is not type(event):
-                self._join()
-            self._joined.append(event)
+        if self._joined or len(self._events) >= MOST_WAITING:
+            self._push_late(event)
         else:
-            if self._joined:
-                self._join()
             self._events.append(event)
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def close(self) -> None:
         """No more events will come."""
@@ -62,6 +59,15 @@ class Reader:
                 self._waiter = asyncio.get_running_loop().create_future()
                 await self._waiter
         return self._events.popleft()
+
+    def _push_late(self, event: AnyEvent) -> None:
+        """Add an event behind many unread ones: deltas are joined."""
+        if self._joined and type(self._joined[0]) is not type(event):
+            self._join()
+        if isinstance(event, TextDelta | ReasoningDelta):
+            self._joined.append(event)
+        else:
+            self._events.append(event)
 
     def _join(self) -> None:
         first = self._joined[0]
@@ -97,7 +103,7 @@ class EventBus:
     reader that comes late still gets it.
     """
 
-    __slots__ = ("_agent", "_last", "_path", "_readers", "_run_id", "_seq", "live")
+    __slots__ = ("_agent", "_closed", "_last", "_path", "_readers", "_run_id", "_seq", "live")
 
     def __init__(self, run_id: str, agent: str, path: str = "") -> None:
         self._run_id = run_id
@@ -106,13 +112,15 @@ class EventBus:
         self._seq = 0
         self._readers: list[Reader] = []
         self._last: AnyEvent | None = None
+        self._closed = False
         self.live = False
 
     def reader(self) -> Reader:
         """Add a listener that gets everything from now on; after the end, the last event."""
         reader = Reader()
-        if self._last is not None:
-            reader.push(self._last)
+        if self._closed:
+            if self._last is not None:
+                reader.push(self._last)
             reader.close()
         else:
             self._readers.append(reader)
@@ -136,17 +144,17 @@ class EventBus:
         event: Any = kind(
             self._run_id, self._seq, span_id, parent_id, self._agent, self._path, now(UTC), *fields
         )
+        self._last = event
         for reader in self._readers:
             reader.push(event)
-        if isinstance(event, TERMINAL):
-            self._end(event)
 
-    def _end(self, event: AnyEvent) -> None:
-        self._last = event
+    def close(self) -> None:
+        """The last event was emitted: readers that come now get only that."""
         for reader in self._readers:
             reader.close()
         self._readers = []
         self.live = False
+        self._closed = True
 
 
 async def deliver(reader: Reader, observer: Observer) -> None:

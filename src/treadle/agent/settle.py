@@ -36,6 +36,7 @@ async def settle(work: Work, ending: Ending) -> AnyResult:
             ending = Ending(stop_reason="failed", error=_not_stored(error), raises=ending.raises)
     result = _result(work, ending)
     _tell(work, ending, result)
+    work.bus.close()
     if ending.raises:
         raise asyncio.CancelledError(ending.reason)
     if ending.error is not None:

@@ -136,21 +136,22 @@ class ChatEncoder:
 
     def _messages(self, thread: Thread, system: str) -> Sequence[bytes]:
         """Return the messages' bytes, and keep them in the thread."""
-        known, key, first = thread.encoded.get(self._key), self._key, None
+        known, first = thread.encoded.get(self._key), None
         if system and not self._dialect.system_role:
             first = {"role": "user", "content": system}
-        if not isinstance(known, _Encoded) or known.opens[0] != first:
-            known = _Encoded([], 0, [b""], [first], [])
-        same, messages = _shared(known, thread)
-        if same < len(known.messages):
-            # Another thread may share what is kept: from here on, each keeps its own.
-            thread.encoded = dict(thread.encoded)
-        if same < len(known.messages) or same < len(messages):
-            known, start = _continued(known, messages, same)
-            self._extend(known, start)
-            thread.encoded[key] = known
-        last = known.opens[-1]
-        return [*known.chunks, b"," + encode(last)] if last else known.chunks
+        if isinstance(known, _Encoded) and known.opens[0] == first:
+            same, messages = _shared(known, thread)
+            if same < len(known.messages):
+                # Another thread may share what is kept: from here on, each keeps its own.
+                thread.encoded = dict(thread.encoded)
+            fresh, start = _continued(known, messages, same)
+        else:
+            fresh, start = _Encoded(list(thread), 0, [b""], [first], []), 0
+        if fresh is not known:
+            self._extend(fresh, start)
+            thread.encoded[self._key] = fresh
+        last = fresh.opens[-1]
+        return [*fresh.chunks, b"," + encode(last)] if last else fresh.chunks
 
     def _extend(self, encoded: _Encoded, start: int) -> None:
         """Encode the messages from `start` on; `encoded` is not shared yet."""
@@ -208,10 +209,13 @@ def _shared(known: _Encoded, thread: Thread) -> tuple[int, list[Message]]:
 
 
 def _continued(known: _Encoded, messages: list[Message], same: int) -> tuple[_Encoded, int]:
-    """Return a copy for other messages with the bytes of those it shares, and how many these are.
+    """Return what to go on with for these messages, and how many of them it has the bytes of.
 
-    Messages that have become one piece cannot be told apart again.
+    That is what is known itself when the messages are the same, else a copy. Messages that have
+    become one piece cannot be told apart again.
     """
+    if same == len(messages) == len(known.messages):
+        return known, same
     start = same if same >= known.settled else 0
     settled = known.settled if start else 0
     chunks = known.chunks[: start - settled + 1] if start else [b""]

@@ -138,9 +138,11 @@ def assembled(
 
 def finish_reason(finish: str | None, has_calls: bool, refusal: str) -> FinishReason | None:
     """Return why a reply ended, None when the server failed. Some servers do not say."""
-    known = _FINISHES.get(finish.lower()) if finish else "stop"
-    if finish and finish.lower() in _FAILED:
-        return None
+    known: FinishReason | None = "stop"
+    if finish:
+        known = _FINISHES.get(finish) or _FINISHES.get(finish.lower())
+        if known is None and finish.lower() in _FAILED:
+            return None
     if known == "stop" and has_calls:
         return "tool_calls"
     if known == "stop" and refusal:
@@ -159,7 +161,8 @@ def usage_of(usage: WireUsage | None) -> Usage:
     prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
     given = usage.prompt_tokens_details or _NO_DETAILS
     written = usage.completion_tokens_details or _NO_DETAILS
-    hidden = max((usage.total_tokens or 0) - prompt - completion, 0)
+    hidden = (usage.total_tokens or 0) - prompt - completion
+    hidden = hidden if hidden > 0 else 0
     cached = (
         given.cached_tokens
         or usage.prompt_cache_hit_tokens
@@ -168,13 +171,14 @@ def usage_of(usage: WireUsage | None) -> Usage:
         or usage.cached_tokens
     )
     return Usage(
-        input_tokens=prompt,
-        cache_read_tokens=cached or 0,
-        cache_write_tokens=given.cache_write_tokens or usage.cache_creation_input_tokens or 0,
-        output_tokens=completion + hidden,
-        reasoning_tokens=written.reasoning_tokens or usage.reasoning_tokens or hidden,
-        requests=1,
-        cost=usage.cost or NO_MONEY,
+        prompt,
+        cached or 0,
+        given.cache_write_tokens or usage.cache_creation_input_tokens or 0,
+        completion + hidden,
+        written.reasoning_tokens or usage.reasoning_tokens or hidden,
+        1,  # request
+        0,  # tool calls are counted where they are made
+        usage.cost or NO_MONEY,
     )
 
 
