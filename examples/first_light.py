@@ -49,13 +49,13 @@ def show(event: AnyEvent) -> None:
         case RunStarted(run_id=run_id):
             print(f"run started    {run_id}")
         case ModelStarted(turn=turn, model=model):
-            print(f"turn {turn}         asking {model}")
+            print(f"turn {turn}         asking {model} ...")
         case TextDelta(text=text):
             print(text, end="", flush=True)
         case ModelFinished(usage=usage, seconds=seconds, final=final):
             tokens = f"{usage.input_tokens} tokens in, {usage.output_tokens} out"
-            kind = "the answer" if final else "it asks for a tool"
-            print(f"\nmodel finished {tokens}, {seconds:.1f} s: {kind}")
+            end = "\n" if final else ""
+            print(f"{end}model finished {tokens}, {seconds:.1f} s")
         case ToolStarted(name=name, arguments=arguments):
             print(f"tool started   {name}({arguments})")
         case ToolFinished(output=output, seconds=seconds):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tests.scenarios.provider import ask, both_ways, kinds_of, provider, saying, watch, wire
 from tests.servers import DONE, delta, stream
-from treadle import Agent, IncompleteReply, ToolFinished, tool
+from treadle import Agent, IncompleteReply, Parameter, Tool, ToolFinished, tool
 
 SEEN: list[Any] = []
 
@@ -103,6 +103,7 @@ async def test_an_unknown_tool(streamed: bool) -> None:
     assert (line.results()["c2"], result.output) == ("pong", "ok")
 
 
+@pytest.mark.xfail(reason="a name that the model made up is sent back as it is")
 @pytest.mark.parametrize("name", ["functions.ls", "list files", "ls\u0000", "工具", "x" * 80, ""])
 async def test_a_name_that_no_provider_takes_back(name: str) -> None:
     """BS-03: a made-up name of any form leaves a history that a strict server accepts."""
@@ -197,6 +198,42 @@ async def test_a_long_name() -> None:
     assert line.results() == {"c": "7 in north"}
 
 
+async def test_names_of_every_spelling() -> None:
+    """S18: each is offered under a safe name of its own, and each call reaches its tool."""
+    tools = [
+        Tool.from_schema(name, name, [], lambda arguments, name=name: name)
+        for name in ("search web/工具", "search web/工 具", "search_web_", "search.web")
+    ]
+    async with provider(saying("ok", streamed=False)) as line:
+        await Agent("a", line.model, tools=tools).run("x")
+    aliases = [offered["function"]["name"] for offered in line.requests[0]["tools"]]
+    calls = [(f"c{n}", alias, "{}") for n, alias in enumerate(aliases)]
+    async with provider(saying(None, *calls, streamed=False), saying("", streamed=False)) as line:
+        await Agent("a", line.model, tools=tools).run("x")
+
+    assert list(line.results().values()) == [tool.name for tool in tools]
+
+
+async def test_parameters_known_at_run_time() -> None:
+    """B46: a list of them makes the schema, and the arguments come as one dict."""
+    parameters = [
+        Parameter("city", "string", "Where.", required=True),
+        Parameter("days", "integer"),
+    ]
+    weather = Tool.from_schema("weather", "Forecast.", parameters, lambda arguments: arguments)
+    calls = (("a", "weather", '{"city": "Rome", "days": 2}'), ("b", "weather", '{"days": "x"}'))
+    answers = (saying(None, *calls, streamed=True), saying("ok", streamed=True))
+    async with provider(*answers) as line:
+        await watch(Agent("a", line.model, tools=[weather]))
+
+    schema = line.requests[0]["tools"][0]["function"]["parameters"]
+    assert schema["properties"]["city"] == {"type": "string", "description": "Where."}
+    assert schema["required"] == ["city"]
+    assert json.loads(line.results()["a"]) == {"city": "Rome", "days": 2}
+    assert "city" in line.results()["b"]
+    assert "days" in line.results()["b"]
+
+
 async def test_a_free_form_dict() -> None:
     """BS-08: its schema says what its values are, and it may be left out."""
 
@@ -235,7 +272,7 @@ async def test_nested_objects_as_text() -> None:
     async with provider(*answers) as line:
         await watch(Agent("a", line.model, tools=[report]))
 
-    assert SEEN == [(Period("week"), ["a", "b"], note)]
+    assert [(Period("week"), ["a", "b"], note)] == SEEN
 
 
 async def test_what_tools_return_reaches_the_model_as_json() -> None:

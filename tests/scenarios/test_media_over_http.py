@@ -77,7 +77,7 @@ async def test_media_stay_in_the_history() -> None:
 @both_ways
 @pytest.mark.parametrize("merged", [True, False])
 async def test_a_picture_of_a_tool(merged: bool, streamed: bool) -> None:
-    """S34, BS-28: the model reads the text in the result, and sees the picture after all results."""
+    """S34, BS-28: the result has the text and a note, the picture stands behind all results."""
     answers = (saying(None, *CALLS, streamed=streamed), saying("ok", streamed=streamed))
     async with provider(*answers, merge_roles=merged) as line:
         agent = Agent("a", line.model, tools=[screenshot, title])

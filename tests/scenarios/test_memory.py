@@ -20,15 +20,23 @@ from treadle.testing import FakeClock, ScriptedModel, calls, chunks, raises
 
 RUNS, SETTLED = 2_000, 500
 MEGABYTE = 1_000_000
-CALLING = calls(("1", "keeps", {"n": 1}))
-SCRIPTS: tuple[list[Any], ...] = (
-    [CALLING, "ok"],
-    [CALLING, chunks(["o", "k"])],
-    [CALLING, raises(ModelError("no"), "Half ")],
-    [raises(Overloaded("busy")), calls(("1", "nothing", {}), ("2", "keeps", {"n": 0})), "ok"],
-)
-
 Refs = list[weakref.ref[Any]]
+
+
+class Large(str):
+    """A text that can be watched."""
+
+
+def script(number: int) -> ScriptedModel:
+    """A model for one run; an error that is raised again would keep all its tracebacks."""
+    calling = calls(("1", "keeps", {"n": 1}))
+    ways: list[list[Any]] = [
+        [calling, "ok"],
+        [calling, chunks(["o", "k"])],
+        [calling, raises(ModelError("no"), "Half ")],
+        [raises(Overloaded("busy")), calls(("1", "nothing", {}), ("2", "keeps", {"n": 0})), "ok"],
+    ]
+    return ScriptedModel(ways[number % len(ways)])
 
 
 def resident() -> int:
@@ -39,7 +47,7 @@ def resident() -> int:
 
 async def one_run(number: int, refs: Refs, retry: Retry) -> None:
     """Make an agent with a tool of its own, run it in one of several ways, and forget it."""
-    big = "x" * MEGABYTE
+    big = Large("x" * (MEGABYTE if number % 5 == 4 else 10_000))
 
     async def keeps(n: int) -> str:
         """Return something large, or fail."""
@@ -48,10 +56,9 @@ async def one_run(number: int, refs: Refs, retry: Retry) -> None:
         return big
 
     kept = tool(max_output=2 * MEGABYTE)(keeps)
-    script = SCRIPTS[number % len(SCRIPTS)]
-    agent = Agent("a", ScriptedModel(script), tools=[kept], retry=retry)
+    agent = Agent("a", script(number), tools=[kept], retry=retry)
     run = agent.start("x")
-    refs += map(weakref.ref, (agent, run, keeps, kept.function))
+    refs += map(weakref.ref, (agent, run, keeps, big))
     try:
         match number % 5:
             case 0:
@@ -68,8 +75,9 @@ async def one_run(number: int, refs: Refs, retry: Retry) -> None:
                     break
                 await run.cancel("enough")
             case _:
-                result = await agent.run("x", model=ScriptedModel(SCRIPTS[0]))
-                refs.append(weakref.ref(result))
+                result = await agent.run("x", model=script(0))
+                assert len(result.tool_results[0].text) == MEGABYTE
+                refs.append(weakref.ref(result.state))
                 await run
     except ModelError as error:
         refs.append(weakref.ref(error))
@@ -122,10 +130,11 @@ async def test_runs_over_the_network() -> None:
                 if leave and event.type == "text.delta":
                     await run.cancel("enough")
 
-        for number in range(120):
+        for number in range(12):
             await go(leave=number % 3 == 2)
-            if number == 12:
-                files = open_files()
+        files = open_files()
+        for number in range(108):
+            await go(leave=number % 3 == 2)
         await asyncio.sleep(0.01)
         gc.collect()
 

@@ -59,9 +59,7 @@ async def test_every_form_is_one_outcome(
     good = ("f", "final_result", '{"guilty": false}')
     last = saying(None if not native else good[2], *(() if native else [good]), streamed=streamed)
     store = MemoryStore()
-    async with provider(
-        form(streamed), last, native_output=native, merge_roles=True
-    ) as line:
+    async with provider(form(streamed), last, native_output=native, merge_roles=True) as line:
         agent = Agent("judge", line.model, output_type=Verdict, retry=retry, store=store)
         with pytest.raises(ContentFiltered) as caught:
             await ask(agent, "x", streamed=streamed, conversation="c")
@@ -85,4 +83,7 @@ async def test_the_error_says_who_refused(streamed: bool) -> None:
         with pytest.raises(ContentFiltered, match="No\\.") as caught:
             await ask(Agent("a", line.model), "x", streamed=streamed)
 
-    assert (caught.value.provider, caught.value.model) == (line.model.profile.provider, "m-1" if not streamed else "m")
+    assert (caught.value.provider, caught.value.model) == (
+        line.model.profile.provider,
+        "m-1" if not streamed else "m",
+    )

@@ -175,7 +175,10 @@ async def test_usage_adds_up_over_turns(streamed: bool) -> None:
         return "rain"
 
     price = Price(input=1, output=10)
-    answers = (saying(None, ("1", "look", "{}"), streamed=streamed), saying("wet", streamed=streamed))
+    answers = (
+        saying(None, ("1", "look", "{}"), streamed=streamed),
+        saying("wet", streamed=streamed),
+    )
     async with provider(*answers, price=price) as line:
         result = await ask(Agent("a", line.model, tools=[look]), "x", streamed=streamed)
 

@@ -213,15 +213,18 @@ async def test_a_preamble_is_told_from_the_answer() -> None:
         """Look."""
         return "it rains"
 
-    answers = (saying("Let me look.", ("c", "look", "{}"), streamed=True), saying("Rain.", streamed=True))
+    answers = (
+        saying("Let me look.", ("c", "look", "{}"), streamed=True),
+        saying("Rain.", streamed=True),
+    )
     async with provider(*answers) as line:
         events = await watch(Agent("a", line.model, tools=[look]))
 
     final = {e.turn: e.final for e in events if isinstance(e, ModelFinished)}
-    said = {turn: "" for turn in final}
-    for event in events:
-        if isinstance(event, TextDelta):
-            said[event.turn] += event.text
+    said = dict.fromkeys(final, "")
+    for piece in events:
+        if isinstance(piece, TextDelta):
+            said[piece.turn] += piece.text
     assert final == {1: False, 2: True}
     assert said == {1: "Let me look.", 2: "Rain."}
 

@@ -168,8 +168,9 @@ class Asker:
         bus, span, parent, seen = self._bus, self._span, self._parent_span, self.partial
         async for delta in deltas:
             if isinstance(delta, TextPiece):
-                seen.append(delta.text)
-                bus.emit(TextDelta, span, parent, delta.text, turn)
+                text = delta.text
+                seen.append(text)
+                bus.say(span, parent, text, turn)
             elif isinstance(delta, ReasoningPiece):
                 bus.emit(ReasoningDelta, span, parent, delta.text, turn)
             else:

@@ -134,6 +134,14 @@ class EventBus:
         reader.close()
         self.live = bool(self._readers)
 
+    def say(self, span_id: str, parent_id: str | None, text: str, turn: int) -> None:
+        """Emit a `TextDelta`: the one event that comes by the thousand."""
+        self._seq += 1
+        seq, path, at = self._seq, self._path, now(UTC)
+        event = TextDelta(self._run_id, seq, span_id, parent_id, self._agent, path, at, text, turn)
+        for reader in self._readers:
+            reader.push(event)
+
     def emit(
         self, kind: Callable[..., Event], span_id: str, parent_id: str | None, *fields: Any
     ) -> None:

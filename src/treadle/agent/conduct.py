@@ -9,6 +9,7 @@ from treadle.agent.ending import Ending
 from treadle.agent.loop import Loop
 from treadle.agent.result import AnyResult
 from treadle.agent.work import Work
+from treadle.ports.observer import Observer
 
 OBSERVER_SECONDS = 5.0
 
@@ -21,14 +22,16 @@ async def conduct(work: Work) -> AnyResult:
     """
     work.task = asyncio.current_task()
     timer = _start_timer(work)
-    beside = _start_beside(work)
+    watchers = [_start_watcher(work, observer) for observer in work.start.observers]
     try:
         return await Loop(work).run()
     finally:
         if timer is not None:
             timer.cancel()
-        if beside:
-            await _finish_beside(work, beside)
+        if work.recorder is not None:
+            await work.recorder.close()
+        if watchers:
+            await _finish(watchers)
 
 
 def _start_timer(work: Work) -> asyncio.TimerHandle | None:
@@ -40,22 +43,12 @@ def _start_timer(work: Work) -> asyncio.TimerHandle | None:
     return asyncio.get_running_loop().call_later(seconds, work.end_early, ending)
 
 
-def _start_beside(work: Work) -> list[asyncio.Task[None]]:
-    """Start what goes on beside the loop: delivery to observers, then keeping the lease."""
-    loop = asyncio.get_running_loop()
-    beside = [
-        loop.create_task(deliver(work.bus.reader(), observer)) for observer in work.start.observers
-    ]
-    if work.recorder is not None:
-        beside.append(loop.create_task(work.recorder.keep()))
-    return beside
+def _start_watcher(work: Work, observer: Observer) -> asyncio.Task[None]:
+    return asyncio.get_running_loop().create_task(deliver(work.bus.reader(), observer))
 
 
-async def _finish_beside(work: Work, beside: list[asyncio.Task[None]]) -> None:
-    """Let the lease go, and let observers take in the last events, for a while."""
-    if work.recorder is not None:
-        beside[-1].cancel()
-        await work.recorder.close()
-    _, late = await asyncio.wait(beside, timeout=OBSERVER_SECONDS)
+async def _finish(watchers: list[asyncio.Task[None]]) -> None:
+    """Let observers take in the last events, for a while."""
+    _, late = await asyncio.wait(watchers, timeout=OBSERVER_SECONDS)
     for watcher in late:
         watcher.cancel()

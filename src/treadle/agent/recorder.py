@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from treadle.agent.lease import Ownership
 from treadle.agent.setup import RunStart
 from treadle.agent.views import views_of
-from treadle.errors import InvalidInput
+from treadle.errors import InvalidInput, TreadleError
 from treadle.journal import (
     AnyEntry,
     CallBegan,
@@ -24,25 +25,24 @@ from treadle.journal import (
 )
 from treadle.messages import Message
 from treadle.ports.model import ModelReply
-from treadle.ports.store import Head, Lease, Leases, Store
+from treadle.ports.store import Head, Store
 from treadle.state.scoped import StateWrite
 from treadle.tools.outcome import ToolOutcome
 from treadle.values import Plain, pack
-
-LEASE_SECONDS = 15.0
-RENEW_SECONDS = 5.0
 
 
 class Recorder:
     """The one writer of a run: appends in order, each batch against the revision before it."""
 
-    def __init__(self, store: Store, start: RunStart) -> None:
+    def __init__(
+        self, store: Store, start: RunStart, *, lost: Callable[[TreadleError], None]
+    ) -> None:
         self._store = store
         self._start = start
         self._head: Head | None = None
         self._view = View()
         self._lock = asyncio.Lock()
-        self._lease: Lease | None = None
+        self._ownership = Ownership(store, lost)
 
     async def open(self) -> View:
         """Create or read the conversation, own it, and return its view.
@@ -53,8 +53,7 @@ class Recorder:
         """
         store, conversation = self._store, self._start.conversation_id
         head = await store.create(conversation)
-        if isinstance(store, Leases):
-            self._lease = await store.claim(conversation, self._start.run_id, LEASE_SECONDS)
+        if await self._ownership.claim(conversation, self._start.run_id):
             head = await store.head(conversation)
         if head.revision and self._start.history:
             raise InvalidInput(
@@ -68,20 +67,12 @@ class Recorder:
                 self._view.take_in(batch.revision, batch.entries)
         return self._view
 
-    async def keep(self) -> None:
-        """Renew the lease for as long as this is not cancelled."""
-        while self._lease is not None and isinstance(self._store, Leases):
-            await asyncio.sleep(RENEW_SECONDS)
-            self._lease = await self._store.renew(self._lease, LEASE_SECONDS)
-
     async def close(self) -> None:
-        """Let the conversation go."""
-        head, lease = self._head, self._lease
-        self._head = self._lease = None
+        """Let the conversation go, and remember what is known of it."""
+        head, self._head = self._head, None
         if head is not None:
             views_of(self._store).put(head, self._view)
-        if lease is not None and isinstance(self._store, Leases):
-            await self._store.release(lease)
+        await self._ownership.release()
 
     async def began(self, agent: str, writes: Sequence[StateWrite]) -> None:
         """Write the start of the run, and the state that the caller gave."""
@@ -154,7 +145,7 @@ class Recorder:
         if not entries:
             return
         async with self._lock:
-            fence = self._lease.fence if self._lease is not None else None
+            fence = self._ownership.fence
             revision = await self._store.append(
                 self._start.conversation_id, self._view.revision, entries, fence=fence
             )

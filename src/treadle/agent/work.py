@@ -53,7 +53,9 @@ class Work:
         self.budget = Budget(setup.limits)
         self.thread = start.history
         self.state: State | None = None
-        self.recorder = Recorder(start.store, start) if start.store is not None else None
+        self.recorder: Recorder | None = None
+        if start.store is not None:
+            self.recorder = Recorder(start.store, start, lost=self._fail)
         self.opened = self.recorded = False
         self.answers: Answers | None = None
         self.tool_results: list[ToolResult] = []
@@ -95,6 +97,9 @@ class Work:
             self.stop = ending
             if self.task is not None:  # else it has not taken its first step, and will look itself
                 self.task.cancel()
+
+    def _fail(self, error: TreadleError) -> None:
+        self.end_early(Ending(stop_reason="failed", error=error))
 
     def seconds_left(self) -> float | None:
         """Return how long the run may still take, or None without a deadline."""

@@ -12,7 +12,7 @@ from treadle.errors import BadReply, IncompleteReply, ModelError, ModelTimeout, 
 from treadle.ports.transport import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession, ClientTimeout
+    from aiohttp import ClientRequest, ClientResponse, ClientSession, ClientTimeout
     from yarl import URL
 
 CONNECT_SECONDS = 10.0
@@ -70,6 +70,7 @@ class _Pool:
         self._urls: dict[str, URL] = {}
         self.keeper: AsyncGenerator[None] | None = None
         self.session: ClientSession = aiohttp.ClientSession(
+            request_class=_request_class(),
             connector=aiohttp.TCPConnector(
                 limit=0, ttl_dns_cache=300, keepalive_timeout=KEEP_SECONDS
             ),
@@ -84,7 +85,7 @@ class _Pool:
             if len(self._timeouts) >= KEPT:
                 self._timeouts.clear()
             connect = min(CONNECT_SECONDS, seconds)
-            found = _aiohttp().ClientTimeout(connect=connect, sock_read=seconds)
+            found = _aiohttp().ClientTimeout(sock_connect=connect, sock_read=seconds)
             self._timeouts[seconds] = found
         return found
 
@@ -156,7 +157,8 @@ class _Response:
         """Drop the connection, unless the body was read to its end and it went back by itself."""
         if self._pieces is not None:
             self._pieces.stop()
-        self._response.close()
+        if not self._response.closed:
+            self._response.close()
 
 
 class _Pieces:
@@ -223,6 +225,12 @@ def _aiohttp():
     import aiohttp  # noqa: PLC0415
 
     return aiohttp
+
+
+def _request_class() -> type[ClientRequest]:
+    from treadle.providers._request import request_class  # noqa: PLC0415  (it loads aiohttp)
+
+    return request_class()
 
 
 def _url(text: str) -> URL:

@@ -227,7 +227,9 @@ async def test_list_names_files_and_folders(call: Call, workspace: Path) -> None
     assert (await call("list_files")).text == "a.txt\nb/"
     listed = (await call("list_files", folder="b")).text
     assert listed.endswith("499\n[100 more names are left out.]")
-    assert "There is no 'c'" in (await call("list_files", folder="c")).text
+    missing = (await call("list_files", folder="c")).text
+    assert missing.startswith("There is no 'c' in the workspace at 'c'.")
+    assert (await call("list_files", folder="a.txt")).is_error
 
 
 async def test_think_gives_the_thought_back(call: Call) -> None:

@@ -107,12 +107,10 @@ class ChatFold:
                 except INEXACT:
                     self._plain = False
                 else:
-                    if NUL not in payload:
-                        for choice in choices:
-                            text = choice.delta.content
-                            if text:
-                                said.append(text)
-                                deltas.append(TextPiece(text))
+                    texts = [choice.delta.content for choice in choices if choice.delta.content]
+                    if not any("\0" in text for text in texts):
+                        said += texts
+                        deltas += map(TextPiece, texts)
                         continue
             self._fold(payload, deltas)
         return deltas

@@ -87,17 +87,24 @@ class Workspace:
 
     def entries(self, path: str) -> list[str]:
         """Return the names in a folder, sorted, folders with a slash at the end."""
-        with _told(path), self._reach(f"{path}/") as (folder, _), os.scandir(folder) as found:
+        with _told(path), self._reach(path, into=True) as (folder, _), os.scandir(folder) as found:
             return sorted(
                 f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
                 for entry in found
             )
 
     @contextmanager
-    def _reach(self, path: str, *, create: bool = False) -> Generator[tuple[int, str]]:
-        """Yield the open folder that holds `path` and its name there, "." for a folder itself."""
+    def _reach(
+        self, path: str, *, create: bool = False, into: bool = False
+    ) -> Generator[tuple[int, str]]:
+        """Yield the open folder that holds `path` and its name there, "." for a folder itself.
+
+        With `into` it is the folder `path` itself.
+        """
         walk = _Walk(self.root, path)
         try:
+            if into:
+                walk.enter_last()
             name = walk.follow(create=create)
             yield walk.folder, name
         finally:
@@ -128,6 +135,10 @@ class _Walk:
         """Let go of all folders."""
         while self._open:
             os.close(self._open.pop())
+
+    def enter_last(self) -> None:
+        """Take the last step into a folder too, instead of only naming it."""
+        self._steps.append(".")
 
     def follow(self, *, create: bool) -> str:
         """Go all the way; return the last name, or "." when the path ends at the folder itself."""

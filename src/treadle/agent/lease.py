@@ -1,0 +1,72 @@
+"""Own a conversation while a run works in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from treadle.errors import TreadleError
+from treadle.ports.store import Lease, Leases, Store
+
+LEASE_SECONDS = 15.0
+RENEW_SECONDS = 5.0
+
+
+class Ownership:
+    """The lease of one run, renewed until it is let go; nothing, where the store has no leases.
+
+    `lost` is called with the error when a renewal fails: the run must not go on.
+    """
+
+    __slots__ = ("_lease", "_leases", "_lost", "_renewal", "_timer")
+
+    def __init__(self, store: Store, lost: Callable[[TreadleError], None]) -> None:
+        self._leases: Leases | None = store if isinstance(store, Leases) else None
+        self._lost = lost
+        self._lease: Lease | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._renewal: asyncio.Task[None] | None = None
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token that every write carries."""
+        return None if self._lease is None else self._lease.fence
+
+    async def claim(self, conversation_id: str, owner: str) -> bool:
+        """Take the conversation; False where there are no leases.
+
+        Raises:
+            ConversationBusy: another run owns it.
+        """
+        if self._leases is None:
+            return False
+        self._lease = await self._leases.claim(conversation_id, owner, LEASE_SECONDS)
+        self._renew_later()
+        return True
+
+    async def release(self) -> None:
+        """Let the conversation go."""
+        lease, self._lease = self._lease, None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._renewal is not None:
+            self._renewal.cancel()
+        if lease is not None and self._leases is not None:
+            await self._leases.release(lease)
+
+    def _renew_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(RENEW_SECONDS, self._start_renewal)
+
+    def _start_renewal(self) -> None:
+        self._renewal = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        if self._lease is None or self._leases is None:
+            return
+        try:
+            self._lease = await self._leases.renew(self._lease, LEASE_SECONDS)
+        except TreadleError as error:
+            self._lost(error)
+        else:
+            self._renew_later()

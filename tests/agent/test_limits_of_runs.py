@@ -1,0 +1,141 @@
+"""The limits of a run: turns, tokens, money and time, and what is left when they are used up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.agent.parts import Hanging, add, quick, roles
+from treadle import (
+    Agent,
+    AuthenticationFailed,
+    LimitReached,
+    Limits,
+    Overloaded,
+    Price,
+    Usage,
+)
+from treadle.errors import ConfigError
+from treadle.testing import FakeClock, FunctionModel, ScriptedModel, calls, raises, reply
+
+
+async def test_the_limit_as_an_error() -> None:
+    """S4: exactly three rounds, then the limit error with the partial history."""
+    model = FunctionModel(lambda request: calls(("c", "add", {"a": 1, "b": 1})))
+
+    with pytest.raises(LimitReached, match="max_turns=3") as caught:
+        await Agent("a", model, tools=[add], limits=Limits(max_turns=3), on_limit="error").run("x")
+
+    assert len(model.requests) == 3
+    assert len(caught.value.result.messages) == 7
+    assert caught.value.result.stop_reason == "failed"
+
+
+async def test_the_limit_as_an_answer() -> None:
+    """S5: one more call without tools; its instruction is not kept."""
+    model = ScriptedModel([calls(("c", "add", {"a": 1, "b": 1})), "two"])
+
+    result = await Agent("a", model, tools=[add], limits=Limits(max_turns=1)).run(
+        "x", requirements=["Be short.", "  "]
+    )
+
+    assert (result.output, result.stop_reason, result.turns) == ("two", "limit", 2)
+    assert model.requests[1].tools == ()
+    assert "1. Be short." in model.requests[1].messages[-1].text
+    assert roles(result.messages) == ["user", "assistant", "tool", "assistant"]
+    assert "- Be short." in model.requests[0].system
+
+
+async def test_a_forced_answer_that_fails() -> None:
+    """S6: the run fails and no error text is kept as an answer."""
+    model = ScriptedModel(
+        [calls(("c", "add", {"a": 1, "b": 1})), raises(AuthenticationFailed("no"))]
+    )
+
+    with pytest.raises(AuthenticationFailed) as caught:
+        await Agent("a", model, tools=[add], limits=Limits(max_turns=1)).run("x")
+
+    assert caught.value.result.stop_reason == "failed"
+    assert roles(caught.value.result.messages) == ["user", "assistant", "tool"]
+
+
+async def test_the_limit_as_a_pause() -> None:
+    """The run pauses with a valid history, and the next one goes on from it."""
+    model = ScriptedModel([calls(("c", "add", {"a": 1, "b": 1})), "two"])
+    agent = Agent("a", model, tools=[add], limits=Limits(max_turns=1), on_limit="pause")
+
+    paused = await agent.run("x")
+    result = await agent.run("go on", history=paused.messages)
+
+    assert (paused.stop_reason, result.output) == ("paused", "two")
+    assert "max_turns=1" in paused.reason
+    assert roles(paused.messages) == ["user", "assistant", "tool"]
+
+
+async def test_a_cost_budget_stops_before_the_call() -> None:
+    """S13: the second call could exceed the budget, so it is not made."""
+    usage = Usage(input_tokens=100_000, output_tokens=1_000, requests=1)
+    model = ScriptedModel(
+        [calls(("c", "add", {"a": 1, "b": 1}), usage=usage), "never"],
+        price=Price(input=Decimal(10), output=Decimal(20)),
+    )
+
+    result = await Agent("a", model, tools=[add], limits=Limits(max_cost=Decimal("1.02"))).run("x")
+
+    assert (result.stop_reason, len(model.requests)) == ("budget", 1)
+    assert result.usage.cost == Decimal("1.02")
+    assert roles(result.messages) == ["user", "assistant", "tool"]
+
+
+async def test_a_cost_limit_needs_a_price() -> None:
+    """A limit that cannot hold is refused in words."""
+    with pytest.raises(ConfigError, match="has no price"):
+        await Agent("a", ScriptedModel(["x"]), limits=Limits(max_cost=Decimal(1))).run("x")
+
+
+async def test_a_token_budget_caps_the_output() -> None:
+    """The request's output is capped to what is left, and a reply cut by that is a spent budget."""
+    model = ScriptedModel([reply("half an ans", finish="length")])
+
+    result = await Agent("a", model, limits=Limits(max_tokens=200)).run("x")
+
+    assert result.stop_reason == "budget"
+    assert 0 < (model.requests[0].settings.max_output_tokens or 0) < 200
+    assert result.messages[-1].incomplete
+    assert result.output == "half an ans"
+
+
+async def test_a_deadline_stops_a_run() -> None:
+    """The deadline cancels the model and leaves a result."""
+    model = Hanging()
+
+    result = await Agent("a", model, limits=Limits(deadline=timedelta(milliseconds=20))).run("x")
+
+    assert result.stop_reason == "deadline"
+    assert "0.02 s" in result.reason
+    assert roles(result.messages) == ["user"]
+    assert model.stopped.is_set()
+
+
+async def test_the_wait_that_the_provider_asked_for() -> None:
+    """BS-66: it is kept to, where it is longer than our own."""
+    clock = FakeClock()
+    model = ScriptedModel([raises(Overloaded("busy", retry_after=7.0)), "hi"])
+
+    assert (await Agent("a", model, retry=quick(clock=clock)).run("x")).output == "hi"
+    assert clock.sleeps == [7.0]
+
+
+async def test_a_retry_that_does_not_fit_the_deadline() -> None:
+    """BS-66: it fails now, with the wait that was asked for."""
+    clock = FakeClock()
+    model = ScriptedModel([raises(Overloaded("busy", retry_after=7.0)), "hi"])
+    limits = Limits(deadline=timedelta(seconds=3))
+
+    with pytest.raises(Overloaded) as caught:
+        await Agent("a", model, retry=quick(clock=clock), limits=limits).run("x")
+
+    assert (caught.value.retry_after, len(model.requests)) == (7.0, 1)
+    assert clock.sleeps == []
