@@ -181,10 +181,15 @@ async def test_every_request_and_every_history_is_valid(
         if store is not None:
             batches = await store.read("c")
             view = fold((batch.revision, batch.entries) for batch in batches)
-            assert view.messages == history
+            assert said(view.messages) == said(history)
 
     assert asyncio.all_tasks() == before
     assert history[-1].role in ("assistant", "tool")
+
+
+def said(messages: list[Message]) -> list[Message]:
+    """Return the messages that say something; see `test_a_run_that_ends_blank` for the others."""
+    return [message for message in messages if message.parts]
 
 
 async def one_run(

@@ -200,10 +200,15 @@ async def test_a_long_name() -> None:
 
 async def test_names_of_every_spelling() -> None:
     """S18: each is offered under a safe name of its own, and each call reaches its tool."""
-    tools = [
-        Tool.from_schema(name, name, [], lambda arguments, name=name: name)
-        for name in ("search web/工具", "search web/工 具", "search_web_", "search.web")
-    ]
+
+    def named(name: str) -> Tool:
+        async def tell(arguments: dict[str, Any]) -> str:
+            return name
+
+        return Tool.from_schema(name, "Tell.", [], tell)
+
+    names = ("search web/工具", "search web/工 具", "search_web_", "search.web")
+    tools = [named(name) for name in names]
     async with provider(saying("ok", streamed=False)) as line:
         await Agent("a", line.model, tools=tools).run("x")
     aliases = [offered["function"]["name"] for offered in line.requests[0]["tools"]]
@@ -211,16 +216,18 @@ async def test_names_of_every_spelling() -> None:
     async with provider(saying(None, *calls, streamed=False), saying("", streamed=False)) as line:
         await Agent("a", line.model, tools=tools).run("x")
 
-    assert list(line.results().values()) == [tool.name for tool in tools]
+    assert list(line.results().values()) == list(names)
 
 
 async def test_parameters_known_at_run_time() -> None:
     """B46: a list of them makes the schema, and the arguments come as one dict."""
-    parameters = [
-        Parameter("city", "string", "Where.", required=True),
-        Parameter("days", "integer"),
-    ]
-    weather = Tool.from_schema("weather", "Forecast.", parameters, lambda arguments: arguments)
+
+    async def forecast(arguments: dict[str, Any]) -> dict[str, Any]:
+        return arguments
+
+    city = Parameter(name="city", type="string", description="Where.", required=True)
+    parameters = [city, Parameter(name="days", type="integer")]
+    weather = Tool.from_schema("weather", "Forecast.", parameters, forecast)
     calls = (("a", "weather", '{"city": "Rome", "days": 2}'), ("b", "weather", '{"days": "x"}'))
     answers = (saying(None, *calls, streamed=True), saying("ok", streamed=True))
     async with provider(*answers) as line:
