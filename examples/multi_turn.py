@@ -8,20 +8,20 @@ from treadle.testing import ScriptedModel
 
 async def main() -> None:
     """Talk twice, in both ways."""
-    agent = Agent("assistant", ScriptedModel(["Noted.", "It is goat."]))
-    first = await agent.run("The codename is goat.")
+    agent = Agent("assistant", ScriptedModel(["Noted.", "It is heron."]))
+    first = await agent.run("The codename is heron.")
     second = await agent.run("What is the codename?", history=first.messages)
     print([message.role for message in second.messages])
     # > ['user', 'assistant', 'user', 'assistant']
     print(second.output)
-    # > It is goat.
+    # > It is heron.
 
-    model = ScriptedModel(["Noted.", "It is goat."])
+    model = ScriptedModel(["Noted.", "It is heron."])
     agent, store = agent.replace(model=model), MemoryStore()
-    await agent.run("The codename is goat.", conversation="c1", store=store)
+    await agent.run("The codename is heron.", conversation="c1", store=store)
     await agent.run("What is the codename?", conversation="c1", store=store)
     print([message.text for message in model.requests[-1].messages])
-    # > ['The codename is goat.', 'Noted.', 'What is the codename?']
+    # > ['The codename is heron.', 'Noted.', 'What is the codename?']
 
 
 asyncio.run(main())

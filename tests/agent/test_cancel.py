@@ -89,8 +89,8 @@ async def test_cancel_stops_tools_and_answers_their_calls() -> None:
         """Loop."""
         try:
             started.set()
-            while True:
-                await asyncio.sleep(0.001)  # noqa: ASYNC110 a tool that is busy for ever
+            while True:  # noqa: ASYNC110 a tool that is busy for ever
+                await asyncio.sleep(0.001)
         finally:
             flags.append("loops")
 

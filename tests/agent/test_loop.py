@@ -109,7 +109,7 @@ async def test_a_system_message_in_the_history_replaces_the_instructions() -> No
 
 
 async def test_blank_replies() -> None:
-    """BS-25: a blank reply is no answer and is not kept; the model is asked again, at most twice."""
+    """BS-25: a blank reply is no answer and is not kept; the model is asked twice more at most."""
     model = ScriptedModel(
         [reply("", ToolCall.of("add", {"a": 1, "b": 2}, id="c")), reply("   "), "ok"]
     )

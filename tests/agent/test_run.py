@@ -50,24 +50,32 @@ async def test_arguments_changed_after_the_start() -> None:
     assert "- Be short." in model.requests[0].system
 
 
-@pytest.mark.xfail(strict=True, reason="RunStart keeps the caller's own dicts until the run opens")
-@pytest.mark.parametrize("option", ["state", "metadata"])
-async def test_dicts_changed_after_the_start(option: str) -> None:
-    """S9: that holds for state, and for what is inside metadata."""
+@pytest.mark.xfail(strict=True, reason="RunStart keeps the caller's own dict until the run opens")
+async def test_a_state_changed_after_the_start() -> None:
+    """S9: what the caller does to the dict later has no effect either."""
+    state = {"session::k": 1}
+    run = Agent("a", ScriptedModel(["ok"])).start("x", state=state)
+    state.clear()
+
+    assert (await run).state.get("session::k") == 1
+
+
+@pytest.mark.xfail(strict=True, reason="RunStart copies only the outermost dict of metadata")
+async def test_metadata_changed_after_the_start() -> None:
+    """S9: that holds for what is inside it too."""
     seen: list[object] = []
 
     def instructions(ctx: RunContext) -> str:
-        seen.extend((ctx.state.get("k"), ctx.metadata.get("k")))
+        seen.append(ctx.metadata["user"])
         return ""
 
-    inner = {"n": 1}
-    given: dict[str, Any] = {option: {"k": inner}}
-    run = Agent("a", ScriptedModel(["ok"]), instructions=instructions).start("x", **given)
-    inner["n"] = 2
-    given[option].clear()
+    user = {"name": "ann"}
+    agent = Agent("a", ScriptedModel(["ok"]), instructions=instructions)
+    run = agent.start("x", metadata={"user": user})
+    user["name"] = "bob"
     await run
 
-    assert {"n": 1} in seen
+    assert seen == [{"name": "ann"}]
 
 
 async def test_a_failed_run_that_nobody_awaits_is_quiet(
@@ -78,7 +86,7 @@ async def test_a_failed_run_that_nobody_awaits_is_quiet(
     last = [event async for event in run][-1]
     assert isinstance(last, RunFinished)
     assert (last.stop_reason, last.error) == ("failed", "no")
-    while not run.done:
+    while not run.done:  # noqa: ASYNC110 to await it would be to ask for its error
         await asyncio.sleep(0)
     await asyncio.sleep(0)  # what is called when a task is done has been called
     with caplog.at_level(logging.DEBUG):

@@ -140,7 +140,10 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _work(self, input: Input | None, options: RunOptions) -> Work:
         start, system = begin_run(input, options, self.store)
-        setup = self._ready[0] if self._ready and not options else self._setup(options)
+        if self._ready and self.model is not None and SETUP_OPTIONS.isdisjoint(options):
+            setup = self._ready[0]
+        else:
+            setup = self._setup(options)
         if system is not None and options.get("instructions") is None:
             setup = replace(setup, instructions=system)
         return Work(setup, start)
@@ -156,16 +159,16 @@ class Agent(Generic[DepsT, OutputT]):
             setup = replace(setup, **_model_fields(model, self.name))
         elif self.model is None:
             resolve_model(None, agent=self.name)
-        given = {name: options.get(name) for name in REPLACED}
+        given = {name: options.get(name) for name in SETUP_OPTIONS}
         changes: dict[str, Any] = {
-            name: value for name, value in given.items() if value is not None
+            name: value for name, value in given.items() if name in REPLACED and value is not None
         }
-        if "output_type" in options:
-            changes["output"] = output_type(options["output_type"])
-        if options.get("settings") is not None:
+        if given["output_type"] is not None:
+            changes["output"] = output_type(given["output_type"])
+        if given["settings"] is not None:
             changes["settings"] = setup.settings.merged(options.get("settings"))
-        if "middleware" in options:
-            changes["hooks"] = Hooks(tuple(options["middleware"]))
+        if given["middleware"] is not None:
+            changes["hooks"] = Hooks(tuple(options.get("middleware") or ()))
         return replace(setup, **changes) if changes else setup
 
     def _resolve(self, model: Model | str | None) -> RunSetup:
@@ -185,6 +188,8 @@ class Agent(Generic[DepsT, OutputT]):
 
 
 REPLACED = ("limits", "instructions", "max_parallel_tools")
+SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", *REPLACED))
+"""The options of a run that are laid over what the agent has."""
 
 
 def _model_fields(model: Model | str | None, agent: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from treadle.errors import TreadleError
-from treadle.ports.store import Lease, Leases, Store
+from treadle.ports.store import Lease, Leases, Store, gives_leases
 
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 5.0
@@ -21,7 +21,7 @@ class Ownership:
     __slots__ = ("_lease", "_leases", "_lost", "_renewal", "_timer")
 
     def __init__(self, store: Store, lost: Callable[[TreadleError], None]) -> None:
-        self._leases: Leases | None = store if isinstance(store, Leases) else None
+        self._leases: Leases | None = store if gives_leases(store) else None
         self._lost = lost
         self._lease: Lease | None = None
         self._timer: asyncio.TimerHandle | None = None

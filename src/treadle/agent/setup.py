@@ -159,9 +159,11 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise ConfigError(f"A run has no option {name!r}; it takes {known}.")
         if value is not None:
             check_kind(name, value)
-    for item in options.get("history") or ():
-        if not isinstance(item, Message):
-            raise InvalidInput(f"history holds Message objects, got {item!r:.60}.")
+    history = options.get("history") or ()
+    if not isinstance(history, Thread):  # a thread is made of messages: results have them
+        for item in history:
+            if not isinstance(item, Message):
+                raise InvalidInput(f"history holds Message objects, got {item!r:.60}.")
     for observer in options.get("observers") or ():
         if not callable(getattr(observer, "on_event", None)):
             raise ConfigError(f"{observer!r:.60} is no observer: it has no method on_event(event).")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeGuard
 
 from msgspec import Struct
 
@@ -87,7 +87,6 @@ class Store(Protocol):
         ...
 
 
-@runtime_checkable
 class Leases(Protocol):
     """Lets one run at a time own a conversation. A store may be this too."""
 
@@ -102,3 +101,8 @@ class Leases(Protocol):
     async def release(self, lease: Lease) -> None:
         """Let it go; a lease that is no longer held is no error."""
         ...
+
+
+def gives_leases(store: object) -> TypeGuard[Leases]:
+    """Whether a store gives leases too."""
+    return all(callable(getattr(store, name, None)) for name in ("claim", "renew", "release"))
