@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import Any
 
 import pytest
 
@@ -20,10 +22,15 @@ def test_usable_ids(good: str) -> None:
     "bad",
     ["", " ", ".", "..", "../x", "a/b", "a\\b", "a\0b", "a\nb", "x" * 201, "é" * 101, "\ud800", 7],
 )
-def test_unusable_ids(bad: str) -> None:
+def test_unusable_ids(bad: Any) -> None:
     """S58: one error type, with the value and the rule."""
-    with pytest.raises(InvalidId, match="conversation"):
+    with pytest.raises(InvalidId, match="conversation") as caught:
         check_id(bad, "conversation")
+
+    shown = repr(bad[:60]) if isinstance(bad, str) else type(bad).__name__
+    rules = "is empty|is a path step|leave out slashes and control|at most 200 are|is a str, got"
+    assert shown in str(caught.value)
+    assert re.search(rules, str(caught.value))
 
 
 def test_new_ids_are_unique_and_sort_by_time() -> None:
@@ -32,7 +39,9 @@ def test_new_ids_are_unique_and_sort_by_time() -> None:
 
     assert len(set(stamps)) == 1_000
     assert [stamp[:12] for stamp in stamps] == sorted(stamp[:12] for stamp in stamps)
-    assert len(new_span_id()) == 16
+    spans = {new_span_id() for _ in range(1_000)}
+    assert len(spans) == 1_000
+    assert all(re.fullmatch("[0-9a-f]{16}", span) for span in spans)
 
 
 def test_a_forked_child_makes_other_ids() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, pairwise
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agent.parts import check_answered
 from treadle import Message, Text, ToolCall, ToolResult, Usage
+from treadle.events import StopReason
 from treadle.journal import (
     AnyEntry,
     CallBegan,
@@ -25,6 +27,7 @@ from treadle.journal import (
 from treadle.state.scoped import StateWrite
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
+ENDS: tuple[StopReason, ...] = ("answer", "failed", "cancelled")
 
 
 def begins(run: str, text: str = "hi") -> RunBegan:
@@ -59,39 +62,34 @@ def journals(draw: st.DrawFn) -> list[AnyEntry]:
         entries.append(begins(run))
         for _ in range(draw(st.integers(0, 3))):
             calls = [f"c{next(ids)}" for _ in range(draw(st.integers(0, 3)))]
-            entries.append(replies(run, *calls, text=draw(st.sampled_from(["", "hm"])) or "x"))
+            text = draw(st.sampled_from(["", "hm"])) if calls else "x"
+            entries.append(replies(run, *calls, text=text))
             entries.extend(CallBegan(run_id=run, at=AT, call_id=call) for call in calls)
             done = draw(st.permutations(calls))
             entries.extend(ends(run, call) for call in done[: draw(st.integers(0, len(done)))])
-        last = draw(st.sampled_from(["answer", "failed", "cancelled", "paused", "crash"]))
-        if last == "paused":
-            entries.append(RunSuspended(run_id=run, at=AT, reason="human"))
-        elif last != "crash":
-            entries.append(RunEnded(run_id=run, at=AT, stop_reason=last))
+        match draw(st.sampled_from(["ended", "paused", "crashed"])):
+            case "ended":
+                why = draw(st.sampled_from(ENDS))
+                entries.append(RunEnded(run_id=run, at=AT, stop_reason=why))
+            case "paused":
+                entries.append(RunSuspended(run_id=run, at=AT, reason="human"))
+            case _:
+                pass  # a crash writes nothing
     return entries
-
-
-def check_valid(messages: list[Message]) -> None:
-    """Each call has exactly one result, in order, right after its message, and there are no others."""
-    for place, message in enumerate(messages):
-        calls = [call.id for call in message.tool_calls]
-        if calls:
-            assert [found.call_id for found in messages[place + 1].tool_results] == calls
-        if message.tool_results:
-            assert messages[place - 1].tool_calls
 
 
 @given(journals(), st.data())
 def test_the_view_is_valid_at_every_revision(entries: list[AnyEntry], data: st.DataObject) -> None:
     """And it does not matter how the entries were batched."""
     for end in range(len(entries) + 1):
-        check_valid(fold([(1, entries[:end])]).messages)
+        check_answered(fold([(1, entries[:end])]).messages)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(entries)), max_size=4)))
     edges = [0, *cuts, len(entries)]
-    batches = [(n, entries[a:b]) for n, (a, b) in enumerate(zip(edges, edges[1:], strict=False), 1)]
+    batches = [(n, entries[a:b]) for n, (a, b) in enumerate(pairwise(edges), 1)]
 
     whole, parts = fold([(1, entries)]), fold(batches)
 
+    assert parts.revision == len(batches)
     assert list(whole.messages) == list(parts.messages)
     assert whole.runs == parts.runs
     assert whole.state == parts.state
@@ -113,6 +111,7 @@ def test_interrupted_calls_have_marked_results_in_the_view_only() -> None:
         ends("r", "b", "real"),
         begins("s"),
     ]
+    before = list(entries)
 
     view = fold([(1, entries)])
     again = fold([(1, entries)])
@@ -120,6 +119,7 @@ def test_interrupted_calls_have_marked_results_in_the_view_only() -> None:
     first, second = view.messages[2].tool_results
     assert (first.synthetic, first.is_error, second.text) == (True, True, "real")
     assert list(view.messages) == list(again.messages)
+    assert entries == before
 
 
 def test_a_second_result_of_a_call_changes_nothing() -> None:

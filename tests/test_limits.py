@@ -26,8 +26,10 @@ from treadle.limits import Budget
 )
 def test_a_limit_that_is_none(bad: dict[str, Any]) -> None:
     """Zero and less is refused, with the value."""
-    with pytest.raises(ConfigError, match=next(iter(bad))):
+    with pytest.raises(ConfigError, match=next(iter(bad))) as caught:
         Limits(**bad)
+
+    assert f"={next(iter(bad.values()))!r})" in str(caught.value)
 
 
 @given(
@@ -67,9 +69,7 @@ def test_prices() -> None:
     usage = Usage(input_tokens=1_000_000, cache_read_tokens=400_000, output_tokens=500_000)
 
     assert Price(input=2, output=4).cost(usage) == Decimal(4)
-    assert Price(input=2.0, output=4, cache_read="0.5" and Decimal("0.5")).cost(usage) == Decimal(
-        "3.4"
-    )
+    assert Price(input=2.0, output=4, cache_read=Decimal("0.5")).cost(usage) == Decimal("3.4")
 
 
 def test_usage_adds_up() -> None:

@@ -41,7 +41,8 @@ def test_images_from_everything(tmp_path: Path) -> None:
         (lambda: Image.from_base64("!!!", "image/png"), "not base64"),
         (lambda: Image.from_bytes(b"", "image/png"), "no bytes"),
         (lambda: Image.from_url("data:nothing"), "no comma"),
-        (lambda: as_parts(["x", 3]), "int"),
+        (lambda: as_parts(["x", 3]), "int"),  # pyright: ignore[reportArgumentType] the mistake that is tested
+        (lambda: as_parts(3), "text, a part, or a list"),  # pyright: ignore[reportArgumentType] as above
     ],
 )
 def test_what_cannot_be_media(make: Any, text: str) -> None:
@@ -56,6 +57,8 @@ def test_text_is_cleaned_where_it_enters() -> None:
 
     assert message.parts == (Text("a\ufffdb \ufffd"), Text("ok"))
     message.text.encode()
+    assert Message.assistant("\udcc1", "", "ok").parts == (Text("\ufffd"), Text("ok"))
+    assert Message.system("a\0").text == "a\ufffd"
 
 
 def test_what_a_message_holds() -> None:
@@ -64,6 +67,7 @@ def test_what_a_message_holds() -> None:
     message = Message.assistant(Reasoning("hm"), "one ", "two", call)
 
     assert (message.text, message.reasoning, message.tool_calls) == ("one two", "hm", (call,))
+    assert Message("user", (Text("a"),)).text == "a"
     assert call.arguments == {"a": 1}
     assert ToolCall("c", "t", "[1]").arguments == ToolCall("c", "t", "{broken").arguments == {}
     assert Message.user("x", Image.from_bytes(PNG, "image/png")).has_media
@@ -90,7 +94,9 @@ def test_every_part_survives_json() -> None:
     decoded = msgspec.json.decode(msgspec.json.encode(message), type=Message)
 
     assert decoded == message
+    assert decoded.incomplete
     assert decoded.tool_results[0].value == {"n": 2**70, "t": (1, 2)}
+    assert type(decoded.tool_results[0].value["t"]) is tuple
     assert ToolResult("c", "t", (Text("plain"),)).value == "plain"
 
 

@@ -181,6 +181,8 @@ class View:
 
     def _say(self, message: Message) -> None:
         self._close_calls()
+        if not message.parts:
+            return  # it says nothing, and no provider takes it back
         self._settled.append(message)
         self._calls = message.tool_calls
         self._open = {call.id: None for call in self._calls}

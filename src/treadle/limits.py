@@ -44,8 +44,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     deadline: timedelta | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_cost, int | float):
-            force_setattr(self, "max_cost", Decimal(str(self.max_cost)))
+        given: Any = self.max_cost
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            force_setattr(self, "max_cost", Decimal(str(given)))
         for name, kind, least in _RULES:
             value: Any = getattr(self, name)
             if value is None and name != "max_turns":
@@ -54,6 +55,8 @@ class Limits(Struct, frozen=True, kw_only=True):
                 raise ConfigError(
                     f"Limits({name}={value!r}): give a {kind.__name__}, or leave it out."
                 )
+            if isinstance(value, Decimal) and not value.is_finite():
+                raise ConfigError(f"Limits({name}={value!r}) is no amount.")
             if value < least:
                 raise ConfigError(f"Limits({name}={value!r}) is too little; leave it out for none.")
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from math import inf
 
 from msgspec import Struct
+
+from treadle.errors import ConfigError
 
 MILLION = Decimal(1_000_000)
 NO_MONEY = Decimal(0)
@@ -56,6 +59,16 @@ class Price(Struct, frozen=True, kw_only=True):
     output: Decimal | float | int
     cache_read: Decimal | float | int | None = None
     cache_write: Decimal | float | int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "cache_read", "cache_write"):
+            value: object = getattr(self, name)
+            if value is None and name.startswith("cache"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, Decimal | float | int):
+                raise ConfigError(f"Price({name}={value!r}): give money per million tokens.")
+            if not 0 <= value < inf:
+                raise ConfigError(f"Price({name}={value!r}): give an amount, 0 or more.")
 
     def cost(self, usage: Usage) -> Decimal:
         """Return what these tokens cost."""

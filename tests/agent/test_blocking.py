@@ -132,7 +132,6 @@ def test_ctrl_c_cancels_the_run() -> None:
     assert (errors, code) == ("", 0)
 
 
-@pytest.mark.xfail(strict=True, reason="run_blocking cancels its future and so never waits")
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to one process there")
 def test_ctrl_c_waits_for_the_runs_clean_up() -> None:
     """What the run has to put away is put away before KeyboardInterrupt is raised."""

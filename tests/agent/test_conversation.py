@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from tests.agent.parts import Hanging, check_answered
 from treadle import (
     Agent,
     AuthenticationFailed,
@@ -15,14 +17,19 @@ from treadle import (
     Interrupt,
     MemoryStore,
     Message,
+    Middleware,
+    ModelRequest,
     NotStorable,
     RunContext,
+    RunFailed,
     State,
     StoreError,
+    StoreUnavailable,
     tool,
 )
 from treadle.errors import InvalidInput, RevisionConflict
 from treadle.journal import (
+    AnyEntry,
     CallBegan,
     CallEnded,
     ModelReplied,
@@ -32,8 +39,8 @@ from treadle.journal import (
     View,
     fold,
 )
-from treadle.ports.store import Store
-from treadle.testing import FakeClock, FunctionModel, ScriptedModel, calls, raises
+from treadle.ports.store import Lease, Store
+from treadle.testing import FunctionModel, ScriptedModel, calls, raises
 
 
 @tool
@@ -108,12 +115,9 @@ async def test_the_view_is_valid_at_every_revision() -> None:
     )
     batches = [(batch.revision, batch.entries) for batch in await store.read("c")]
 
+    assert len(batches) == 5
     for end in range(len(batches) + 1):
-        messages = fold(batches[:end]).messages
-        for place, message in enumerate(messages):
-            asked = [call.id for call in message.tool_calls]
-            if asked:
-                assert [found.call_id for found in messages[place + 1].tool_results] == asked
+        check_answered(fold(batches[:end]).messages)
     middle = fold(batches[:3]).messages[-1].tool_results
     assert [found.synthetic for found in middle] == [False, True]
 
@@ -156,7 +160,8 @@ async def test_state_of_the_caller() -> None:
     agent = Agent("a", model, store=store)
     shared.set("session::k", 1)
 
-    await agent.run("x", conversation="c", state=shared)
+    result = await agent.run("x", conversation="c", state=shared)
+    assert result.state is shared
     with pytest.raises(InvalidInput, match="state="):
         await agent.run("x", conversation="c", state=shared)
 
@@ -175,7 +180,10 @@ async def test_a_value_that_cannot_be_stored() -> None:
     model = ScriptedModel([calls(("1", "bad", {})), "ok"])
     result = await Agent("a", model, tools=[bad]).run("x")
 
+    assert result.tool_results[0].is_error
     assert "handle" in result.tool_results[0].text
+    assert "builtin_function" in result.tool_results[0].text
+    assert result.state.snapshot() == {}
     with pytest.raises(NotStorable, match="metadata"):
         await Agent("a", ScriptedModel(["x"])).run(
             "x", conversation="c", store=MemoryStore(), metadata={"f": print}
@@ -189,14 +197,29 @@ async def test_instructions_and_middleware_may_change_the_state() -> None:
         ctx.state.set("rendered", True)
         return "x"
 
+    class Counting(Middleware):
+        async def before_model(self, ctx: RunContext, request: ModelRequest) -> None:
+            ctx.state.set("asked", ctx.state.get("asked", 0) + 1)
+
+        async def before_final(self, ctx: RunContext, output: Any) -> Any:
+            ctx.state.session.set("final", output)
+            return output
+
     store = MemoryStore()
-    await Agent("a", ScriptedModel(["ok"]), instructions=instructions).run(
-        "x", conversation="c", store=store
-    )
+    model = ScriptedModel([calls(("1", "add", {"a": 1, "b": 2})), "ok"])
+    result = await Agent(
+        "a", model, tools=[add], instructions=instructions, middleware=[Counting()]
+    ).run("x", conversation="c", store=store)
 
     batches = await store.read("c")
     assert any(isinstance(entry, StateChanged) for batch in batches for entry in batch.entries)
-    assert (await view_of(store, "c")).state == {"agent::a::rendered": True}
+    assert (await view_of(store, "c")).state == {
+        "agent::a::rendered": True,
+        "agent::a::asked": 2,
+        "agent::a::last": 3,
+        "session::final": "ok",
+    }
+    assert (await view_of(store, "c")).state == result.state.packed()
 
 
 async def test_two_runs_in_one_conversation() -> None:
@@ -230,9 +253,9 @@ async def test_a_failed_and_a_cancelled_run_leave_a_usable_conversation() -> Non
     with pytest.raises(AuthenticationFailed):
         await agent.run("1", conversation="c")
 
-    stuck = agent.replace(model=FunctionModel(lambda request: FakeClock.forever()))
-    run = stuck.start("2", conversation="c")
-    await asyncio.sleep(0.005)
+    hanging = Hanging()
+    run = agent.replace(model=hanging).start("2", conversation="c")
+    await hanging.asked.wait()
     await run.cancel("enough")
     result = await agent.run("3", conversation="c")
 
@@ -267,39 +290,85 @@ async def test_history_seeds_a_new_conversation_only() -> None:
     seed = [Message.user("before"), Message.assistant("yes")]
 
     result = await agent.run("1", conversation="c", history=seed)
+    before = await store.head("c")
     with pytest.raises(InvalidInput, match="only seeds a new one"):
         await agent.run("2", conversation="c", history=seed)
 
     assert [m.text for m in result.messages] == ["before", "yes", "1", "ok"]
-    assert (await store.head("c")).status == "settled"
+    assert (before.status, before.owner) == ("settled", None)
+    assert await store.head("c") == before
 
 
 class Failing(MemoryStore):
     """A store that stops working after some appends."""
 
-    def __init__(self, works: int) -> None:
+    def __init__(self, works: int, error: Exception) -> None:
         super().__init__()
         self.works = works
+        self.error = error
 
-    async def append(self, *args: Any, **options: Any) -> int:
+    async def append(
+        self,
+        conversation_id: str,
+        expected_revision: int,
+        entries: Sequence[AnyEntry],
+        *,
+        fence: int | None = None,
+    ) -> int:
         """Append, or fail."""
         self.works -= 1
         if self.works < 0:
-            raise StoreError("disk full")
-        return await super().append(*args, **options)
+            raise self.error
+        return await super().append(conversation_id, expected_revision, entries, fence=fence)
 
 
 @pytest.mark.parametrize("works", [0, 1, 2, 3])
 async def test_a_store_that_fails_fails_the_run(works: int) -> None:
     """W3: a save that failed is never swallowed; the result so far is on the error."""
-    store = Failing(works)
+    store = Failing(works, StoreError("disk full"))
     model = ScriptedModel([calls(("1", "add", {"a": 1, "b": 2})), "done"])
+    run = Agent("a", model, tools=[add]).start("x", conversation="c", store=store)
 
+    events = [event.type async for event in run]
     with pytest.raises(StoreError, match="disk full") as caught:
-        await Agent("a", model, tools=[add]).run("x", conversation="c", store=store)
+        await run
+
+    assert events[-1] == "run.finished"
+    assert events.count("run.finished") == 1
+    assert caught.value.result.stop_reason == "failed"
+    check_answered(caught.value.result.messages)
+    check_answered((await view_of(store, "c")).messages)
+    assert (await store.head("c")).owner is None
+
+
+@pytest.mark.parametrize("works", [1, 2, 3])
+async def test_a_store_that_fails_in_words_of_its_own(works: int) -> None:
+    """W3: whatever a driver raises ends the run like any other failure."""
+    store = Failing(works, OSError("disk full"))
+    model = ScriptedModel([calls(("1", "add", {"a": 1, "b": 2})), "done"])
+    run = Agent("a", model, tools=[add]).start("x", conversation="c", store=store)
+    events = aiter(run)
+
+    with pytest.raises(RunFailed, match="disk full") as caught:
+        await run
 
     assert caught.value.result.stop_reason == "failed"
-    fold((batch.revision, batch.entries) for batch in await store.read("c"))
+    assert [event.type async for event in events][-1] == "run.finished"
+
+
+class Unreachable(MemoryStore):
+    """A store that is gone when a run lets its conversation go."""
+
+    async def release(self, lease: Lease) -> None:
+        """Fail."""
+        raise StoreUnavailable("gone")
+
+
+async def test_a_lease_that_cannot_be_let_go() -> None:
+    """The run has answered and that is stored: the lease ends by itself."""
+    agent = Agent("a", ScriptedModel(["ok"]), store=Unreachable())
+
+    assert (await agent.run("x", conversation="c")).output == "ok"
 
 
 async def test_a_stale_revision_changes_nothing() -> None:

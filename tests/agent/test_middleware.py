@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from pydantic import BaseModel
 
 from treadle import (
     Agent,
@@ -19,6 +22,7 @@ from treadle import (
     ToolCall,
     ToolError,
     ToolResult,
+    ToolStarted,
     tool,
 )
 from treadle.ports.middleware import Hooks
@@ -101,8 +105,85 @@ async def test_before_tool_may_edit_answer_or_refuse() -> None:
 
     found = result.messages[2].tool_results
     assert [answer.text for answer in found][::4] == ["edited", "keep"]
+    assert [answer.call_id for answer in found] == words
     assert found[1].is_error
     assert (found[2].text, found[3].text, found[3].is_error) == ("instead", "not allowed", True)
+
+
+class Invoice(BaseModel):
+    """What is paid."""
+
+    number: str
+    due: date
+
+
+async def test_before_tool_sees_validated_values() -> None:
+    """They are what the tool would get: its own types, with defaults; so are those it returns."""
+    seen: list[dict[str, Any]] = []
+    paid: list[Any] = []
+
+    class Gate(Middleware):
+        async def before_tool(
+            self, ctx: RunContext, call: ToolCall, arguments: dict[str, Any]
+        ) -> dict[str, Any] | None:
+            seen.append(arguments)
+            if arguments["amount"] > Decimal(100):
+                raise ToolError("too much")
+            return {"invoice": arguments["invoice"], "amount": "99.5"} if len(seen) == 3 else None
+
+    @tool
+    async def pay(invoice: Invoice, amount: Decimal, note: str = "none") -> str:
+        """Pay."""
+        paid.append((invoice, amount, note))
+        return "paid"
+
+    invoice = {"number": "INV-1", "due": "2026-01-02"}
+    model = ScriptedModel(
+        [
+            calls(("1", "pay", {"invoice": invoice, "amount": "500"})),
+            calls(("2", "pay", {"invoice": invoice, "amount": "not a number"})),
+            calls(("3", "pay", {"invoice": invoice, "amount": 7})),
+            calls(("4", "pay", {"invoice": invoice, "amount": 8, "note": "late"})),
+            "done",
+        ]
+    )
+    result = await Agent("a", model, tools=[pay], middleware=[Gate()]).run("x")
+
+    typed = Invoice(number="INV-1", due=date(2026, 1, 2))
+    assert seen == [
+        {"invoice": typed, "amount": Decimal(500), "note": "none"},
+        {"invoice": typed, "amount": Decimal(7), "note": "none"},
+        {"invoice": typed, "amount": Decimal(8), "note": "late"},
+    ]
+    assert [type(given["amount"]) for given in seen] == [Decimal] * 3
+    assert [type(given["invoice"]) for given in seen] == [Invoice] * 3
+    assert paid == [(typed, Decimal(7), "none"), (typed, Decimal("99.5"), "none")]
+    assert [found.is_error for found in result.tool_results] == [True, True, False, False]
+    assert result.tool_results[0].text == "too much"
+    assert "amount" in result.tool_results[1].text
+
+
+async def test_edited_arguments_are_shown_as_json() -> None:
+    """Watchers get what the tool got as JSON values, whatever types middleware passed on."""
+
+    class Later(Middleware):
+        async def before_tool(
+            self, ctx: RunContext, call: ToolCall, arguments: dict[str, Any]
+        ) -> dict[str, Any]:
+            return {"invoice": arguments["invoice"].model_copy(update={"due": date(2026, 2, 3)})}
+
+    @tool
+    async def pay(invoice: Invoice) -> str:
+        """Pay."""
+        return str(invoice.due)
+
+    asked = {"invoice": {"number": "INV-1", "due": "2026-01-02"}}
+    model = ScriptedModel([calls(("1", "pay", asked)), "done"])
+    run = Agent("a", model, tools=[pay], middleware=[Later()]).start("x")
+    shown = [event.arguments async for event in run if isinstance(event, ToolStarted)]
+
+    assert (await run).tool_results[0].text == "2026-02-03"
+    assert shown == [{"invoice": {"number": "INV-1", "due": "2026-02-03"}}]
 
 
 async def test_after_tool_and_after_model_may_rewrite() -> None:
@@ -122,9 +203,11 @@ async def test_after_tool_and_after_model_may_rewrite() -> None:
         async def before_final(self, ctx: RunContext, output: Any) -> Any:
             return output.upper()
 
-    result = await run_with([Redact()], ("1", "echo", {"text": "secret"}))
+    model = ScriptedModel([calls(("1", "echo", {"text": "secret"})), "done"])
+    result = await run_with([Redact()], model=model)
 
     assert result.messages[2].tool_results[0].text == "***"
+    assert model.requests[1].messages[2].tool_results[0].text == "***"
     assert result.messages[-1].text == "rewritten"
     assert result.output == "REWRITTEN"
 

@@ -50,7 +50,6 @@ async def test_arguments_changed_after_the_start() -> None:
     assert "- Be short." in model.requests[0].system
 
 
-@pytest.mark.xfail(strict=True, reason="RunStart keeps the caller's own dict until the run opens")
 async def test_a_state_changed_after_the_start() -> None:
     """S9: what the caller does to the dict later has no effect either."""
     state = {"session::k": 1}
@@ -60,7 +59,6 @@ async def test_a_state_changed_after_the_start() -> None:
     assert (await run).state.get("session::k") == 1
 
 
-@pytest.mark.xfail(strict=True, reason="RunStart copies only the outermost dict of metadata")
 async def test_metadata_changed_after_the_start() -> None:
     """S9: that holds for what is inside it too."""
     seen: list[object] = []

@@ -216,7 +216,6 @@ def test_long_views_give_way_earlier() -> None:
     assert kept == [False, True, False, True]
 
 
-@pytest.mark.xfail(strict=True, reason="put() forgets to take off what the replaced view counted")
 def test_a_view_that_replaces_another_counts_once() -> None:
     """Two runs at once in a store without leases put back two views of one conversation."""
     views = Views()

@@ -116,28 +116,19 @@ async def cancels(ctx: RunContext[Player]) -> str:
     return "never"
 
 
-@tool
-async def swallows(ctx: RunContext[Player]) -> str:
-    """Have the run cancelled, and not care."""
-    try:
-        await ctx.deps.cancel_run()
-    except asyncio.CancelledError:
-        await asyncio.sleep(0)
-    return "late"
-
-
 HARMLESS = (fine, sync, empty, picture, fails, breaks, hangs, chains, loses)
-TOOLS = (*HARMLESS, asks, ends, aborts, cancels, swallows)
+TOOLS = (*HARMLESS, asks, ends, aborts, cancels)
 NAMES = [made.name for made in TOOLS]
 WHOLE = ["{}", '{"n": 1}', '{"n": "x"}', r'{"n": "\ud800"}', '{"result": 3}', '{"result": "\0"}']
 ARGUMENTS = [*WHOLE, "", "null", '{"n":', "[1]", '"{}"', '{"n": 1}}', "\ud800"]
+MADE_UP = ["nope", "functions.fine", "", "a b\0", "工具\ud800", "y" * 90]
 IDS = ["", "x", "y", "call_1", "x_2", "i" * 70, "ü\ud800"]
 TEXTS = ["", "   ", "ok", "Hello \ud83d world\0", "\n", '{"result": 3}', "3"]
 
 calls = st.lists(
     st.tuples(
         st.sampled_from(IDS),
-        st.sampled_from([*NAMES, "nope", "final_result"]),
+        st.sampled_from([*NAMES, *MADE_UP, "final_result"]),
         st.sampled_from(ARGUMENTS),
     ),
     max_size=4,
@@ -164,7 +155,7 @@ ways = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(scripts=runs, way=ways)
 async def test_every_request_and_every_history_is_valid(
     scripts: list[list[Step]], way: dict[str, Any]
@@ -181,15 +172,10 @@ async def test_every_request_and_every_history_is_valid(
         if store is not None:
             batches = await store.read("c")
             view = fold((batch.revision, batch.entries) for batch in batches)
-            assert said(view.messages) == said(history)
+            assert view.messages == history
 
     assert asyncio.all_tasks() == before
     assert history[-1].role in ("assistant", "tool")
-
-
-def said(messages: list[Message]) -> list[Message]:
-    """Return the messages that say something; see `test_a_run_that_ends_blank` for the others."""
-    return [message for message in messages if message.parts]
 
 
 async def one_run(

@@ -282,7 +282,6 @@ async def test_options_of_one_run() -> None:
     assert repr(agent) == before
 
 
-@pytest.mark.xfail(reason="RunFailed tells an AttributeError or TypeError from inside the loop")
 @pytest.mark.parametrize("watched", [True, False])
 @pytest.mark.parametrize("answer", ["some text", None, {"role": "assistant"}])
 async def test_a_model_of_the_callers_that_answers_with_something_else(

@@ -113,7 +113,6 @@ async def test_an_unknown_tool(streamed: bool) -> None:
     assert (line.results()["c2"], result.output) == ("pong", "ok")
 
 
-@pytest.mark.xfail(reason="a name that the model made up is sent back as it is")
 @pytest.mark.parametrize("name", ["functions.ls", "list files", "ls\u0000", "工具", "x" * 80, ""])
 async def test_a_name_that_no_provider_takes_back(name: str) -> None:
     """BS-03: a made-up name of any form leaves a history that a strict server accepts."""

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.scenarios.provider import ask, both_ways, kinds_of, provider, saying, watch
 from tests.servers import DONE, delta, event, stream
-from treadle import Agent, AnswerStored, MemoryStore, RunContext, TextDelta, ToolStarted, tool
+from treadle import (
+    Agent,
+    AnswerStored,
+    MemoryStore,
+    Message,
+    RunContext,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+    tool,
+)
+from treadle.journal import CallEnded, ModelReplied, RunBegan
 
 HARD = "Zürich ✅ 東京"
 
@@ -188,3 +202,26 @@ async def test_events_and_state_take_any_text() -> None:
     assert started[0].arguments == {"text": "\ufffd"}
     assert result.state.get("agent::a::kept") == "\ufffd"
     assert result.messages[1].tool_calls[0].arguments == {"text": "\ufffd"}
+
+
+async def test_a_journal_from_before_texts_were_cleaned() -> None:
+    """BS-14: what an older writer stored raw is read, and what is sent of it can be sent."""
+    store = MemoryStore()
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    call = ToolCall("c\0", "scrape", '{"url": "\ud800"}')
+    said = Message("user", (Text("hi \udcc1\0"),))
+    asked = Message("assistant", (Text("I \ud83d look"), call))
+    result = ToolResult(call.id, call.name, (Text("\0 \udfff"),))
+    await store.create("c")
+    await store.append("c", 0, [RunBegan(run_id="r", at=at, agent="a", input=said)])
+    await store.append("c", 1, [ModelReplied(run_id="r", at=at, message=asked)])
+    await store.append("c", 2, [CallEnded(run_id="r", at=at, result=result)])
+    async with provider(saying("ok", streamed=True)) as line:
+        agent = Agent("a", line.model, store=store)
+        found = await ask(agent, "more", streamed=True, conversation="c")
+
+    assert found.output == "ok"
+    assert [message["role"] for message in line.messages()] == ["user", "assistant", "tool", "user"]
+    assert "\\ud" not in json.dumps(line.requests[0])
+    assert "\\u0000" not in json.dumps(line.requests[0])
+    assert line.messages()[0]["content"] == "hi \ufffd\ufffd"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from treadle import (
     ToolAborted,
     tool,
 )
-from treadle.journal import RunBegan
+from treadle.journal import CallBegan, RunBegan
 
 SILENT = Answer(raw=b"", end="hang")
 
@@ -104,6 +105,41 @@ async def test_a_cancelled_batch() -> None:
     assert line.results()["1"] == "rain"
     assert "cancelled" in line.results()["2"]
     assert result.output == "ok"
+
+
+@pytest.mark.xfail(reason="RunFailed, and coroutines that are never awaited", run=False)
+async def test_a_cancelled_batch_whose_tools_do_not_care() -> None:
+    """BS-50: calls that waited for them do not begin, and the run is cancelled all the same."""
+    started = asyncio.Event()
+    began: list[int] = []
+
+    @tool
+    async def stubborn(n: int) -> str:
+        """Give a result instead of being cancelled."""
+        began.append(n)
+        started.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+        return "late"
+
+    calls = [(str(n), "stubborn", f'{{"n": {n}}}') for n in range(4)]
+    store = MemoryStore()
+    async with provider(saying(None, *calls, streamed=True), saying("ok", streamed=True)) as line:
+        agent = Agent("a", line.model, tools=[stubborn], max_parallel_tools=2, store=store)
+        run = agent.start("x", conversation="c")
+        await started.wait()
+        result = await run.cancel("enough")
+        del run
+        await ask(agent, "go on", streamed=True, conversation="c")
+    gc.collect()  # a coroutine that was never awaited is told of now
+
+    assert result is not None
+    assert (result.stop_reason, began) == ("cancelled", [0, 1])
+    assert list(line.results()) == ["0", "1", "2", "3"]
+    entries = [entry for batch in await store.read("c") for entry in batch.entries]
+    assert [entry.call_id for entry in entries if isinstance(entry, CallBegan)] == ["0", "1"]
 
 
 @both_ways
@@ -235,7 +271,6 @@ async def test_a_signature_goes_back_where_it_was(place: str) -> None:
         assert "extra_content" not in said["tool_calls"][1]
 
 
-@pytest.mark.xfail(reason="a blank last reply is stored as an empty message")
 async def test_a_run_that_ends_blank() -> None:
     """BS-25: the third blank reply ends the run; the journal keeps no message that says nothing."""
     store = MemoryStore()

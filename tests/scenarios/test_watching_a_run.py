@@ -204,15 +204,7 @@ async def test_several_interrupts_are_one_pause() -> None:
     assert sum(isinstance(event, RunPaused) for event in events) == 1
 
 
-@pytest.mark.parametrize(
-    "deep",
-    [
-        False,
-        pytest.param(
-            True, marks=pytest.mark.xfail(reason="events share lists and dicts inside arguments")
-        ),
-    ],
-)
+@pytest.mark.parametrize("deep", [False, True])
 async def test_what_watchers_do_to_arguments_changes_no_call(deep: bool) -> None:
     """B73: an event has a copy, however deep, of what the tool gets."""
     got: list[Any] = []

@@ -7,9 +7,9 @@ import pytest
 from treadle import Agent, ConfigError, Message, Reasoning, TextDelta, ToolCall, Usage
 from treadle.errors import Overloaded
 from treadle.messages import Thread
-from treadle.ports.model import ModelRequest
+from treadle.ports.model import ModelRequest, TextPiece
 from treadle.testing import FunctionModel, ScriptedModel, calls, chunks, raises, reply
-from treadle.testing.scripted import as_json, last_text
+from treadle.testing.scripted import Step, as_json, last_text
 
 REQUEST = ModelRequest(messages=Thread([Message.user("x")]))
 
@@ -30,12 +30,14 @@ async def test_requests_are_kept_as_they_were() -> None:
 
     assert [len(request.messages) for request in model.requests] == [1, 3]
     assert b'"x"' in as_json(model.requests[0])
+    assert b"nothing" not in as_json(model.requests[0])
+    assert b"nothing" in as_json(model.requests[1])
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_every_kind_of_step(streamed: bool) -> None:
     """Text, message, reply, pieces: the same whether streamed or not."""
-    steps = [
+    steps: list[Step] = [
         "text",
         Message.assistant("text"),
         reply("text", usage=Usage(output_tokens=3)),
@@ -58,8 +60,14 @@ async def test_a_function_of_the_request() -> None:
 
     assert (await Agent("a", FunctionModel(answer)).run("hello")).output == "HELLO"
     assert (await Agent("a", FunctionModel(lambda request: "hi")).run("x")).output == "hi"
+    failing = FunctionModel(lambda request: raises(Overloaded("busy"), "half"))
     with pytest.raises(Overloaded):
-        await FunctionModel(lambda request: raises(Overloaded("busy"))).complete(REQUEST)
+        await failing.complete(REQUEST)
+    pieces = failing.stream(REQUEST)
+    assert await anext(pieces) == TextPiece("half")
+    with pytest.raises(Overloaded):
+        await anext(pieces)
+    assert len(failing.requests) == 2
 
 
 async def test_pieces_with_reasoning_and_calls() -> None:

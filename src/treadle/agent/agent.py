@@ -80,7 +80,8 @@ class Agent(Generic[DepsT, OutputT]):
     )
 
     def __post_init__(self) -> None:
-        if not self.name or not self.name.strip():
+        check_kind("name", self.name)
+        if not self.name.strip():
             raise ConfigError("An agent needs a name.")
         if self.on_limit not in ("answer", "error", "pause"):
             raise ConfigError(f"on_limit={self.on_limit!r} is none of 'answer', 'error', 'pause'.")
@@ -88,8 +89,13 @@ class Agent(Generic[DepsT, OutputT]):
         check_kind("settings", self.settings)
         check_kind("max_parallel_tools", self.max_parallel_tools)
         check_kind("retry", self.retry)
-        object.__setattr__(self, "tools", tuple(self.tools or ()))
-        object.__setattr__(self, "middleware", tuple(self.middleware or ()))
+        for name in ("tools", "middleware"):
+            given = getattr(self, name)
+            if type(given) is not tuple:
+                check_kind(name, () if given is None else given)
+                object.__setattr__(self, name, tuple(given or ()))
+        if self.store is not None:
+            check_kind("store", self.store)
 
     def replace(self, **changes: Any) -> Agent[DepsT, OutputT]:
         """Return a copy with these fields changed."""

@@ -130,7 +130,7 @@ class Asker:
                 if setup.stream is not None and self._bus.live:
                     reply = await self._streamed(setup.stream(request), turn)
                 else:
-                    reply = await setup.model.complete(request)
+                    reply = self._a_reply(await setup.model.complete(request), "complete")
                     self._tell_whole(reply, turn)
             except ModelError as error:
                 self._budget.spend(FAILED_ATTEMPT)
@@ -174,13 +174,25 @@ class Asker:
             elif isinstance(delta, ReasoningPiece):
                 bus.emit(ReasoningDelta, span, parent, delta.text, turn)
             else:
-                return delta
+                return self._a_reply(delta, "stream")
         raise IncompleteReply(
             "The model's stream ended without a whole reply.",
             provider=self._setup.profile.provider,
             model=self._setup.profile.name,
             retryable=True,
             partial="".join(seen),
+        )
+
+    def _a_reply(self, given: object, method: str) -> ModelReply:
+        """Return what a model gave when it is a reply: models are made by users, too."""
+        if isinstance(given, ModelReply):
+            return given
+        way = "must return" if method == "complete" else "must end with"
+        raise BadReply(
+            f"{type(self._setup.model).__name__}.{method} gave {type(given).__name__} "
+            f"({given!r:.60}); it {way} a ModelReply.",
+            provider=self._setup.profile.provider,
+            model=self._setup.profile.name,
         )
 
     def _tell(self, kind: type[Event], *fields: Any) -> None:

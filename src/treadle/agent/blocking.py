@@ -11,13 +11,14 @@ import atexit
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from treadle.errors import ConfigError
 
 ResultT = TypeVar("ResultT")
+CLEAN_UP_SECONDS = 10.0
 
 
 class _Background:
@@ -64,14 +65,43 @@ def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
             "run_sync() was called inside a run that run_sync() started; "
             "make the tool async and use await."
         )
-    future = asyncio.run_coroutine_threadsafe(work, background.loop)
+    job = _Job(work)
+    background.loop.call_soon_threadsafe(job.start)
     try:
-        return future.result()
+        return job.done.result()
     except KeyboardInterrupt:
-        future.cancel()
+        background.loop.call_soon_threadsafe(job.cancel)
         with suppress(CancelledError, TimeoutError):
-            future.exception(timeout=10)
+            job.done.exception(timeout=CLEAN_UP_SECONDS)
         raise
+
+
+class _Job(Generic[ResultT]):
+    """A coroutine on its way in the background. `done` comes true when it has really ended."""
+
+    def __init__(self, work: Coroutine[Any, Any, ResultT]) -> None:
+        self._work = work
+        self._task: asyncio.Task[ResultT] | None = None
+        self.done: Future[ResultT] = Future()
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self._finish)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _finish(self, task: asyncio.Task[ResultT]) -> None:
+        if task.cancelled():
+            self.done.cancel()
+            self.done.set_running_or_notify_cancel()
+            return
+        error = task.exception()
+        if error is None:
+            self.done.set_result(task.result())
+        else:
+            self.done.set_exception(error)
 
 
 def _current() -> _Background:

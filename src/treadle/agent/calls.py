@@ -13,6 +13,7 @@ from treadle.ids import new_span_id
 from treadle.journal import interrupted
 from treadle.messages import Message, Part, Text, ToolCall, ToolResult
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
+from treadle.tools.names import safe_name
 from treadle.values import clean
 
 
@@ -23,6 +24,8 @@ def tidy(part: Part) -> Part | None:
         if not text.strip():
             return None
         return part if text is part.text else replace(part, text=text)
+    if isinstance(part, ToolCall) and not NAME.fullmatch(part.name):
+        part = replace(part, name=safe_name(clean(part.name)))  # what a provider takes back
     if isinstance(part, ToolCall) and (
         clean(part.raw) is not part.raw or ("\\u" in part.raw and LONE_SURROGATE.search(part.raw))
     ):
@@ -33,6 +36,7 @@ def tidy(part: Part) -> Part | None:
     return part
 
 
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONE_SURROGATE = re.compile(r"\\u(?:[dD][89abAB]|0000)")
 """An escape in JSON text that may stand for half a character, or for NUL."""
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
-from treadle.errors import TreadleError
+from treadle.errors import StoreUnavailable, TreadleError
 from treadle.ports.store import Lease, Leases, Store, gives_leases
+
+log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 5.0
@@ -52,7 +55,10 @@ class Ownership:
         if self._renewal is not None:
             self._renewal.cancel()
         if lease is not None and self._leases is not None:
-            await self._leases.release(lease)
+            try:
+                await self._leases.release(lease)
+            except Exception:
+                log.exception("lease of %s not released; it ends by itself", lease.conversation_id)
 
     def _renew_later(self) -> None:
         loop = asyncio.get_running_loop()
@@ -68,5 +74,9 @@ class Ownership:
             self._lease = await self._leases.renew(self._lease, LEASE_SECONDS)
         except TreadleError as error:
             self._lost(error)
+        except Exception as error:  # noqa: BLE001 a store's driver may raise anything
+            lost = StoreUnavailable(f"The lease could not be renewed: {error}")
+            lost.__cause__ = error
+            self._lost(lost)
         else:
             self._renew_later()

@@ -31,7 +31,7 @@ async def settle(work: Work, ending: Ending) -> AnyResult:
                 await _store_end(work, ending)
     except asyncio.CancelledError:
         ending.raises = True
-    except (TreadleError, TimeoutError) as error:
+    except Exception as error:  # noqa: BLE001 the border of a run: a store's driver may raise anything
         if ending.error is None:
             ending = Ending(stop_reason="failed", error=_not_stored(error), raises=ending.raises)
     result = _result(work, ending)
@@ -121,6 +121,11 @@ def _tell(work: Work, ending: Ending, result: AnyResult) -> None:
 def _not_stored(error: Exception) -> TreadleError:
     if isinstance(error, TreadleError):
         return error
-    failure = RunFailed(f"The store did not take the end of the run within {SETTLE_SECONDS:g} s.")
+    if isinstance(error, TimeoutError):
+        failure = RunFailed(f"The store did not take the end of the run in {SETTLE_SECONDS:g} s.")
+    else:
+        failure = RunFailed(
+            f"The end of the run could not be stored: {type(error).__name__}: {error}"
+        )
     failure.__cause__ = error
     return failure

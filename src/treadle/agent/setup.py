@@ -23,6 +23,7 @@ from treadle.ports.store import Store
 from treadle.prompts.render import Instructions
 from treadle.state.scoped import State
 from treadle.tools.registry import ToolRegistry
+from treadle.values import Plain, pack, unpack
 
 OnLimit = Literal["answer", "error", "pause"]
 Input = str | UserPart | Iterable[str | UserPart]
@@ -86,7 +87,7 @@ class RunStart(Struct, frozen=True, kw_only=True):
     conversation_id: str
     input: Message | None
     history: Thread
-    state: State | Mapping[str, Any] | None = None
+    state: State | dict[str, Plain] | None = None
     deps: Any = None
     store: Store | None = None
     observers: tuple[Observer, ...] = ()
@@ -128,14 +129,30 @@ def begin_run(
         conversation_id=f"conv_{stamp}" if conversation is None else conversation,
         input=said,
         history=thread,
-        state=options.get("state"),
+        state=_own_state(options.get("state")),
         deps=options.get("deps"),
         store=store,
         observers=tuple(options.get("observers") or ()),
         requirements=tuple(options.get("requirements") or ()),
-        metadata=dict(options.get("metadata") or {}),
+        metadata=_own_metadata(options.get("metadata")),
     )
     return start, system
+
+
+def _own_state(given: State | Mapping[str, Any] | None) -> State | dict[str, Plain] | None:
+    """Return a dict's values packed: what the caller does to it later has no effect."""
+    return State(given).packed() if isinstance(given, Mapping) else given
+
+
+def _own_metadata(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return a copy of the run's metadata.
+
+    Raises:
+        NotStorable: it holds something else than values that can be stored.
+    """
+    if not given:
+        return NO_METADATA
+    return {name: unpack(pack(value, f"metadata[{name!r}]")) for name, value in given.items()}
 
 
 def _history_of(history: Sequence[Message]) -> tuple[Thread, str | None]:
@@ -164,12 +181,20 @@ def check_options(options: Mapping[str, Any]) -> None:
         for item in history:
             if not isinstance(item, Message):
                 raise InvalidInput(f"history holds Message objects, got {item!r:.60}.")
+    _check_items(options)
+
+
+def _check_items(options: Mapping[str, Any]) -> None:
+    for item in options.get("requirements") or ():
+        if not isinstance(item, str):
+            raise ConfigError(f"requirements are texts, got {item!r:.60}.")
     for observer in options.get("observers") or ():
         if not callable(getattr(observer, "on_event", None)):
-            raise ConfigError(f"{observer!r:.60} is no observer: it has no method on_event(event).")
+            raise ConfigError(f"{observer!r:.60} is no observer: it has no on_event(event).")
 
 
 _KINDS: dict[str, type] = {
+    "name": str,
     "limits": Limits,
     "settings": ModelSettings,
     "retry": Retry,
@@ -178,7 +203,8 @@ _KINDS: dict[str, type] = {
     "history": Sequence,
     "observers": Sequence,
     "requirements": Sequence,
-    "middleware": Sequence,
+    "tools": Iterable,
+    "middleware": Iterable,
 }
 
 
@@ -188,10 +214,21 @@ def check_kind(name: str, value: object) -> None:
     Raises:
         ConfigError: with the value and the kind.
     """
+    if name == "store":
+        if not callable(getattr(value, "append", None)) or not callable(
+            getattr(value, "read", None)
+        ):
+            raise ConfigError(f"store={value!r:.60} is no store; pass MemoryStore().")
+        return
+    if name == "state":
+        if not isinstance(value, State | Mapping):
+            raise ConfigError(f"state={value!r:.60}: give a State, or a dict of whole keys.")
+        return
     kind = _KINDS.get(name)
     if kind is None:
         return
-    if not isinstance(value, kind) or isinstance(value, str):
+    wrong = not isinstance(value, kind) or (isinstance(value, str) and kind is not str)
+    if wrong or isinstance(value, bool):
         raise ConfigError(f"{name}={value!r:.60}: give a {kind.__name__}.")
     if name == "max_parallel_tools" and isinstance(value, int) and value < 1:
         raise ConfigError(f"{name}={value}: at least one tool runs at a time.")

@@ -35,6 +35,7 @@ class Views:
 
     def put(self, head: Head, view: View) -> None:
         """Keep a view; the ones that were not used for longest give way."""
+        self.take(head)  # one that another run put back meanwhile gives way
         size = len(view.messages)
         if size > MOST_MESSAGES:
             return

@@ -229,8 +229,6 @@ def _begin_state(
             )
         return given, tuple(StateWrite(key, value) for key, value in given.packed().items())
     state = State.from_packed(packed)
-    writes: list[StateWrite] = []
-    for key, value in (given or {}).items():
-        state.set(key, value)
-        writes.append(StateWrite(key, state.packed()[key]))
-    return state, tuple(writes)
+    writes = tuple(StateWrite(key, plain) for key, plain in (given or {}).items())
+    state.apply(writes)
+    return state, writes

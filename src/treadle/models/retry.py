@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from treadle.errors import ConfigError, ModelError
 from treadle.ports.clock import SYSTEM_CLOCK, Clock
@@ -27,8 +28,12 @@ class Retry:
     random: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
-        if self.attempts < 1 or self.first_wait < 0 or self.longest_wait < 0 or self.jitter < 0:
-            raise ConfigError(f"{self!r}: attempts is at least 1, the rest at least 0.")
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise ConfigError(f"Retry(attempts={self.attempts!r}): give a whole number, 1 or more.")
+        for name in ("first_wait", "longest_wait", "jitter"):
+            value: object = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value < inf:
+                raise ConfigError(f"Retry({name}={value!r}): give a number, 0 or more.")
 
     def again(self, attempt: int, error: ModelError) -> bool:
         """Return whether attempt number `attempt` (from 1) may be followed by another."""

@@ -108,6 +108,8 @@ class ScriptedModel:
         streams: bool = True,
         profile: ModelProfile | None = None,
     ) -> None:
+        if isinstance(script, str) or not isinstance(script, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"script={script!r:.60}: a script is a list of steps.")
         self._script = list(script)
         self._asked = 0
         self.requests: list[ModelRequest] = []

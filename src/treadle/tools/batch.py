@@ -81,8 +81,9 @@ class Batch:
         outcome = await self._runner.run_one(self._calls[place], self._guard)
         self.outcomes[place] = outcome
         del self._running[place]
-        if outcome.fatal is not None:
-            self._next = len(self._calls)
+        task = asyncio.current_task()
+        if outcome.fatal is not None or (task is not None and task.cancelling()):
+            self._next = len(self._calls)  # no more begin, even if this call swallowed its cancel
         following = self._take()
         await self._runner.record(outcome, [self._calls[n].id for n in following])
         return following

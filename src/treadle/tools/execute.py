@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from msgspec.json import decode as decode_json
 from msgspec.structs import replace
 
 from treadle.control import Control, Interrupt, Next
@@ -25,6 +26,7 @@ from treadle.tools.signature import ArgumentsInvalid, parse_arguments
 from treadle.tools.threads import THREADS
 from treadle.tools.timing import CallExpired, Within
 from treadle.tools.tool import Tool
+from treadle.values import json_text
 
 MOST_LINKS = 10
 
@@ -165,7 +167,8 @@ class ToolRunner:
         except ArgumentsInvalid as error:
             raise CallFailed(f"Tool {call.name!r} did not run: {error}", "arguments") from None
         if self._watch.live:
-            self._watch.emit(ToolRequested, span, self._parent_span, call.id, call.name, arguments)
+            shown = _shown(arguments)
+            self._watch.emit(ToolRequested, span, self._parent_span, call.id, call.name, shown)
         return found, arguments
 
     async def _before(
@@ -195,7 +198,7 @@ class ToolRunner:
         for attempt in range(1, tool.retries + 2):
             ctx.attempt, ctx.cancelled = attempt, False
             if self._watch.live:
-                shown = dict(arguments)
+                shown = _shown(arguments)
                 self._watch.emit(
                     ToolStarted, span, self._parent_span, call.id, call.name, shown, attempt
                 )
@@ -257,6 +260,14 @@ async def _run_sync(tool: Tool, arguments: tuple[Any, ...], keywords: dict[str, 
     else:
         value = await THREADS.run(lambda: tool.function(*arguments, **keywords))
     return await value if inspect.isawaitable(value) else value
+
+
+def _shown(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of arguments as JSON values, whatever middleware made of them."""
+    try:
+        return decode_json(json_text(arguments), type=dict[str, Any])
+    except NotStorable:
+        return {name: str(value) for name, value in arguments.items()}
 
 
 def _decoded(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -59,6 +59,12 @@ class Tool:
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise InvalidTool("A tool needs a name.")
+        for option in ("timeout", "retries", "max_output"):
+            number: object = getattr(self, option)
+            if number is None and option == "timeout":
+                continue
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise InvalidTool(f"Tool {self.name!r}: {option}={number!r} is no number.")
         if self.timeout is not None and self.timeout <= 0:
             raise InvalidTool(
                 f"Tool {self.name!r}: timeout={self.timeout} is not more than 0; None is none."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import ctypes
 import os
 import secrets
 import sys
@@ -11,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
@@ -113,6 +115,16 @@ class Llama:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._process = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it computes in this process: a fork has its memory but not its threads."""
+        return self._process == os.getpid()
+
+    def outlive(self) -> None:
+        """Never be freed: in a fork, that would wait for threads that are not there."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
 
     def generate(self, body: bytes) -> Generation:
         """Begin to answer a streamed Chat Completions request."""
@@ -131,6 +143,7 @@ def load(file: ModelFile) -> Llama:
     with _loading:
         if not _loaded:
             atexit.register(_end)
+            _watch_forks()
         if file not in _loaded:
             _loaded[file] = Llama(_server(file))
         return _loaded[file]
@@ -200,6 +213,22 @@ def _server(file: ModelFile) -> Server:
 def _unreachable_place() -> Path | None:
     """Return a folder for a socket that nobody can open once it is removed; Windows has none."""
     return None if os.name == "nt" else Path(tempfile.mkdtemp(prefix="treadle-"))
+
+
+@cache
+def _watch_forks() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release)
+        os.register_at_fork(after_in_child=_forget)
+
+
+def _forget() -> None:
+    """Begin anew in a fork: it loads its own model when it needs one."""
+    for llama in _loaded.values():
+        llama.outlive()
+    _loaded.clear()
+    _running.clear()
+    _loading.release()
 
 
 _loading = threading.Lock()

@@ -118,7 +118,7 @@ class Local:
 
     async def _ready(self) -> Ready:
         """Return the loaded model. When this is cancelled, a download ends and can go on later."""
-        if self._loaded:
+        if self._loaded and self._loaded[0].llama.is_here:
             return self._loaded[0]
         given_up = threading.Event()
         try:

@@ -1,0 +1,417 @@
+"""The memory store: appends at the right revision, by the right owner, seen by all who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from treadle import (
+    ConversationBusy,
+    ConversationNotFound,
+    LeaseLost,
+    MemoryStore,
+    Message,
+    RevisionConflict,
+)
+from treadle.journal import AnyEntry, MessageAdded, RunBegan, RunEnded, RunSuspended
+from treadle.testing import FakeClock
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+BEGAN = RunBegan(run_id="r1", at=AT, agent="a", input=Message.user("hi"))
+PAUSED = RunSuspended(run_id="r1", at=AT, reason="human")
+ENDED = RunEnded(run_id="r1", at=AT, stop_reason="answer")
+
+
+def said(text: str) -> MessageAdded:
+    """An entry that tells itself from others."""
+    return MessageAdded(run_id="r1", at=AT, message=Message.user(text))
+
+
+async def begun(
+    store: MemoryStore, conversation: str = "c", *entries: AnyEntry, fence: int | None = None
+) -> int:
+    """Create a conversation, write these entries one by one, and return its revision."""
+    revision = (await store.create(conversation)).revision
+    for entry in entries:
+        revision = await store.append(conversation, revision, [entry], fence=fence)
+    return revision
+
+
+async def test_a_new_conversation() -> None:
+    """It is at revision 0, and creating it again leaves it alone."""
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    head = await store.create("c")
+
+    assert (head.conversation_id, head.revision, head.status) == ("c", 0, "new")
+    assert (head.run_id, head.owner) == (None, None)
+    assert head.created_at == head.updated_at == clock.now()
+    await store.append("c", 0, [BEGAN])
+    clock.advance(5)
+
+    again = await store.create("c")
+    assert (again.revision, again.created_at) == (1, head.created_at)
+    assert again == await store.head("c")
+
+
+async def test_batches_come_back_as_they_were_written() -> None:
+    """Each append is one batch and one revision; reading goes on from any of them."""
+    store = MemoryStore()
+    await store.create("c")
+
+    assert await store.append("c", 0, [BEGAN, said("a")]) == 1
+    assert await store.append("c", 1, [said("b")]) == 2
+
+    batches = await store.read("c")
+    assert [(batch.revision, batch.entries) for batch in batches] == [
+        (1, (BEGAN, said("a"))),
+        (2, (said("b"),)),
+    ]
+    assert [batch.revision for batch in await store.read("c", 1)] == [2]
+    assert list(await store.read("c", 2)) == []
+    assert [batch.revision for batch in await store.read("c", -1)] == [1, 2]
+
+
+async def test_what_is_given_and_what_is_had_is_not_shared() -> None:
+    """S51: changing a list that was passed, or one that was returned, changes nothing stored."""
+    store = MemoryStore()
+    await store.create("c")
+    entries: list[AnyEntry] = [BEGAN]
+    await store.append("c", 0, entries)
+    entries.append(ENDED)
+    had = await store.read("c")
+    assert isinstance(had, list)
+    had.clear()
+
+    assert [batch.entries for batch in await store.read("c")] == [(BEGAN,)]
+
+
+@pytest.mark.parametrize("expected", [0, 2, -1])
+async def test_a_wrong_revision_changes_nothing(expected: int) -> None:
+    """S51: older and newer ones are refused, with both numbers."""
+    store = MemoryStore()
+    await begun(store, "c", BEGAN)
+    before = await store.head("c")
+
+    with pytest.raises(RevisionConflict, match=f"at revision 1, not {expected};"):
+        await store.append("c", expected, [ENDED])
+
+    assert await store.head("c") == before
+    assert len(await store.read("c")) == 1
+
+
+async def test_many_at_once_all_get_in() -> None:
+    """S51: whoever is refused reads on and writes again."""
+    store = MemoryStore()
+    await store.create("c")
+
+    async def write(text: str) -> None:
+        while True:
+            revision = (await store.head("c")).revision
+            await asyncio.sleep(0)  # the others have read the same revision by now
+            try:
+                await store.append("c", revision, [said(text)])
+            except RevisionConflict:
+                continue
+            return
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(8):
+            group.create_task(write(str(number)))
+
+    batches = await store.read("c")
+    assert [batch.revision for batch in batches] == list(range(1, 9))
+    assert sorted(str(batch.entries[0]) for batch in batches) == sorted(
+        str(said(str(number))) for number in range(8)
+    )
+
+
+@contextmanager
+def impatient_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+@pytest.mark.xfail(strict=True, reason="append() checks and writes without a lock")
+def test_threads_never_write_the_same_revision() -> None:
+    """Several event loops may share the store: run_sync() has one, a program has its own."""
+    store = MemoryStore()
+    asyncio.run(begun(store))
+
+    def work() -> None:
+        asyncio.run(write())
+
+    async def write() -> None:
+        for _ in range(5_000):
+            try:
+                await store.append("c", (await store.head("c")).revision, [BEGAN])
+            except RevisionConflict:
+                continue
+
+    with impatient_threads():
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    revisions = [batch.revision for batch in asyncio.run(all_of(store))]
+    assert revisions == list(range(1, len(revisions) + 1))
+
+
+async def all_of(store: MemoryStore) -> list[object]:
+    """All batches of the conversation."""
+    return list(await store.read("c"))
+
+
+async def test_an_unknown_conversation() -> None:
+    """Every method that needs one says that there is none, but those that forget."""
+    store = MemoryStore()
+    lease = await lease_of_a_deleted_one(store)
+
+    for asking in (
+        store.head("c"),
+        store.read("c"),
+        store.append("c", 0, [BEGAN]),
+        store.wait("c", 0, 1),
+        store.claim("c", "r1", 15),
+        store.renew(lease, 15),
+    ):
+        with pytest.raises(ConversationNotFound, match="'c'"):
+            await asking
+    await store.release(lease)
+    await store.delete("c")
+
+
+async def lease_of_a_deleted_one(store: MemoryStore) -> object:
+    """A lease whose conversation is gone."""
+    await store.create("c")
+    lease = await store.claim("c", "r1", 15)
+    await store.delete("c")
+    return lease
+
+
+async def test_conversations_are_listed_by_status() -> None:
+    """The last changed comes first; not more than were asked for."""
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    for conversation, entries in {
+        "new": (),
+        "running": (BEGAN,),
+        "paused": (BEGAN, PAUSED),
+        "settled": (BEGAN, ENDED),
+        "again": (BEGAN, PAUSED, BEGAN),
+        "done later": (BEGAN, PAUSED, BEGAN, ENDED),
+    }.items():
+        clock.advance(1)
+        await begun(store, conversation, *entries)
+
+    async def listed(**options: object) -> list[str]:
+        return [head.conversation_id for head in await store.list(**options)]  # pyright: ignore
+
+    assert await listed() == ["done later", "again", "settled", "paused", "running", "new"]
+    assert await listed(limit=2) == ["done later", "again"]
+    assert await listed(status="new") == ["new"]
+    assert await listed(status="running") == ["again", "running"]
+    assert await listed(status="running", limit=1) == ["again"]
+    assert await listed(status="paused") == ["paused"]
+    assert await listed(status="settled") == ["done later", "settled"]
+    clock.advance(1)
+    await store.append("new", 0, [BEGAN])
+    assert (await listed())[0] == "new"
+    head = (await store.list(limit=1))[0]
+    assert head == await store.head("new")
+    assert (head.run_id, head.updated_at) == ("r1", clock.now())
+
+
+async def test_delete_forgets_one_conversation() -> None:
+    """The others stay, and its name is free: nothing of the old one is left."""
+    store = MemoryStore()
+    await begun(store, "c", BEGAN, ENDED)
+    await begun(store, "other", BEGAN)
+    await store.claim("c", "r1", 15)
+
+    await store.delete("c")
+    await store.delete("c")
+
+    assert [head.conversation_id for head in await store.list()] == ["other"]
+    head = await store.create("c")
+    assert (head.revision, head.status, head.run_id, head.owner) == (0, "new", None, None)
+    assert list(await store.read("c")) == []
+    assert await store.append("c", 0, [BEGAN]) == 1, "no fence is left either"
+
+
+async def test_wait_returns_at_once_when_there_is_more() -> None:
+    """And tells the revision, not only that there is one."""
+    store = MemoryStore()
+    await begun(store, "c", BEGAN, said("a"), said("b"))
+
+    assert await store.wait("c", 1, 60) == 3
+
+
+async def test_wait_wakes_up_at_the_next_append() -> None:
+    """All who wait do, long before their time is up."""
+    store = MemoryStore()
+    await store.create("c")
+    await store.create("other")
+
+    async with asyncio.timeout(5):
+        async with asyncio.TaskGroup() as group:
+            waiting = [group.create_task(store.wait("c", 0, 60)) for _ in range(3)]
+            elsewhere = group.create_task(store.wait("other", 0, 60))
+            await asyncio.sleep(0)
+            await store.append("c", 0, [BEGAN])
+            woken, _ = await asyncio.wait(waiting)
+            assert not elsewhere.done()
+            elsewhere.cancel()
+
+    assert [task.result() for task in woken] == [1, 1, 1]
+
+
+async def test_wait_gives_up_after_its_time() -> None:
+    """The revision is what it was; nobody is left waiting."""
+    store = MemoryStore()
+    await store.create("c")
+
+    assert await store.wait("c", 0, 0.001) == 0
+    assert await store.wait("c", 7, 0) == 0
+    assert await store.append("c", 0, [BEGAN]) == 1
+
+
+async def test_wait_can_be_cancelled() -> None:
+    """The store goes on without whoever waited."""
+    store = MemoryStore()
+    await store.create("c")
+    waiting = asyncio.ensure_future(store.wait("c", 0, 60))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert await store.append("c", 0, [BEGAN]) == 1
+
+
+async def test_wait_wakes_up_in_another_event_loop() -> None:
+    """The one who waits and the one who writes need not share a thread."""
+    store = MemoryStore()
+    await store.create("c")
+    begins = threading.Event()
+
+    async def wait() -> int:
+        asyncio.get_running_loop().call_soon(begins.set)
+        return await store.wait("c", 0, 5)
+
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(asyncio.to_thread(asyncio.run, wait()))
+        await asyncio.to_thread(begins.wait)
+        await store.append("c", 0, [BEGAN])
+
+    assert waiting.result() == 1
+
+
+async def test_a_claim_keeps_others_out() -> None:
+    """J7: the head names the owner, and the error how long that will last."""
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    await store.create("c")
+
+    lease = await store.claim("c", "r1", 15)
+    clock.advance(5)
+    with pytest.raises(ConversationBusy, match=r"run 'r1' for another 10\.0 s"):
+        await store.claim("c", "r2", 15)
+
+    assert (lease.conversation_id, lease.owner) == ("c", "r1")
+    assert lease.expires_at == FakeClock().now() + timedelta(seconds=15)
+    assert (await store.head("c")).owner == "r1"
+    assert await store.append("c", 0, [BEGAN], fence=lease.fence) == 1
+
+
+async def test_a_renewed_lease_lasts_longer() -> None:
+    """J7: from then on, under the same fence."""
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    await store.create("c")
+    lease = await store.claim("c", "r1", 15)
+    clock.advance(10)
+
+    renewed = await store.renew(lease, 15)
+    clock.advance(10)
+
+    assert (renewed.fence, renewed.owner) == (lease.fence, "r1")
+    assert renewed.expires_at == lease.expires_at + timedelta(seconds=10)
+    with pytest.raises(ConversationBusy, match=r"5\.0 s"):
+        await store.claim("c", "r2", 15)
+    assert await store.append("c", 0, [BEGAN], fence=lease.fence) == 1
+
+
+async def test_a_released_conversation_is_free() -> None:
+    """J7: at once, for anybody; the old owner cannot write any more."""
+    store = MemoryStore()
+    await store.create("c")
+    first = await store.claim("c", "r1", 15)
+    await store.release(first)
+    assert (await store.head("c")).owner is None
+    with pytest.raises(LeaseLost, match="taken over or released"):
+        await store.renew(first, 15)
+
+    second = await store.claim("c", "r2", 15)
+
+    assert second.fence > first.fence
+    await store.release(first)
+    assert (await store.head("c")).owner == "r2", "a lease that is not held lets nothing go"
+    with pytest.raises(LeaseLost):
+        await store.append("c", 0, [BEGAN], fence=first.fence)
+
+
+async def test_an_expired_lease_is_taken_over() -> None:
+    """J2, J7: by the store's clock, to the moment; a stale fence changes nothing and says so."""
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    await store.create("c")
+    frozen = await store.claim("c", "r1", 15)
+    await store.append("c", 0, [BEGAN], fence=frozen.fence)
+    clock.advance(14.999)
+    with pytest.raises(ConversationBusy):
+        await store.claim("c", "r2", 15)
+    clock.advance(0.001)
+
+    owner = await store.claim("c", "r2", 15)
+    before = await store.head("c")
+
+    assert (owner.fence > frozen.fence, before.owner) == (True, "r2")
+    for fence in (frozen.fence, None, owner.fence + 1):
+        with pytest.raises(LeaseLost, match=f"owned by fence {owner.fence}, not {fence};"):
+            await store.append("c", 1, [said("too late")], fence=fence)
+    with pytest.raises(LeaseLost):
+        await store.renew(frozen, 15)
+    await store.release(frozen)
+    assert await store.head("c") == before
+    assert await store.append("c", 1, [said("mine")], fence=owner.fence) == 2
+    assert [entry for batch in await store.read("c") for entry in batch.entries] == [
+        BEGAN,
+        said("mine"),
+    ]
+
+
+async def test_each_conversation_has_leases_of_its_own() -> None:
+    """Owning one says nothing of another."""
+    store = MemoryStore()
+    await store.create("c")
+    await store.create("d")
+
+    await store.claim("c", "r1", 15)
+    lease = await store.claim("d", "r2", 15)
+
+    assert [(await store.head(name)).owner for name in ("c", "d")] == ["r1", "r2"]
+    assert await store.append("d", 0, [BEGAN], fence=lease.fence) == 1

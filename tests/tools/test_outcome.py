@@ -1,0 +1,80 @@
+"""What a tool returns, and what the model reads of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tests.tools.parts import asked, results_of, run_calls
+from treadle import Agent, Image, Text, tool
+from treadle.testing import ScriptedModel, calls
+
+PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+
+
+async def test_images_stay_parts() -> None:
+    """S34: text and image both reach the model, inside the result."""
+
+    @tool
+    async def screenshot() -> list[Any]:
+        """Take one."""
+        return ["the screen", Image.from_bytes(PIXEL, "image/png")]
+
+    model = ScriptedModel([calls(("1", "screenshot", {})), "done"])
+    await Agent("a", model, tools=[screenshot]).run("x")
+    found = model.requests[1].messages[-1].tool_results[0]
+
+    assert found.text == "the screen"
+    assert isinstance(found.parts[1], Image)
+    assert found.parts == (Text("the screen"), Image.from_bytes(PIXEL, "image/png"))
+
+
+async def test_long_output_is_cut_at_both_ends() -> None:
+    """BS-11: head, a marker with the size, and tail, within the limit."""
+
+    @tool(max_output=1_000)
+    async def dump() -> str:
+        """Dump."""
+        return "\n".join(f"line {n} é" for n in range(10_000))
+
+    text = results_of(await run_calls([dump], asked("1", "dump")))[0].text
+
+    assert 900 < len(text.encode()) <= 1_000
+    assert text.startswith("line 0 ")
+    assert text.endswith("line 9999 é")
+    assert "bytes in all" in text
+    whole = len("\n".join(f"line {n} é" for n in range(10_000)).encode())
+    assert str(whole) in text
+    assert "\ufffd" not in text
+
+
+async def test_a_result_that_cannot_be_told() -> None:
+    """BS-10: an error result that names the type, never an object's address."""
+
+    @tool
+    async def handle() -> Any:
+        """Return something odd."""
+        return object()
+
+    result = await run_calls([handle], asked("1", "handle"))
+    found = results_of(result)[0]
+
+    assert found.is_error
+    assert "object" in found.text
+    assert "0x" not in found.text
+    assert result.output == "done"
+
+
+async def test_values_come_back_in_their_own_type() -> None:
+    """A dict stays a dict, and the model reads JSON."""
+
+    @tool
+    async def facts() -> dict[str, Any]:
+        """Tell."""
+        return {"ok": True, "n": 2**70}
+
+    found = results_of(await run_calls([facts], asked("1", "facts")))[0]
+
+    assert found.value == {"ok": True, "n": 2**70}
+    assert msgspec.json.decode(found.text)["ok"] is True
