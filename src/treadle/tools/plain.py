@@ -184,8 +184,9 @@ def _union(members: tuple[Any, ...]) -> PlainType | None:
     kinds = [plain.schema["type"] for plain in scalars]
     if len(scalars) != len(members) or sum(kind in ("array", "object") for kind in kinds) > 1:
         return None
-    if "number" in kinds and any(_is_integer_literal(plain.schema) for plain in scalars):
-        return None  # pydantic takes 2.0 for the literal 2
+    likes_integers = "number" in kinds or "boolean" in kinds
+    if likes_integers and any(_is_integer_literal(plain.schema) for plain in scalars):
+        return None  # pydantic takes 2.0 for the literal 2, and true for the literal 1
     conversions = [_exactly(float) if p.convert is _to_float else p.convert for p in scalars]
 
     def convert(value: Any) -> Any:
