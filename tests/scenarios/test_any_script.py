@@ -116,7 +116,17 @@ async def cancels(ctx: RunContext[Player]) -> str:
     return "never"
 
 
-HARMLESS = (fine, sync, empty, picture, fails, breaks, hangs, chains, loses)
+@tool(timeout=0.001)
+async def swallows() -> str:
+    """Give a result instead of being cancelled."""
+    try:
+        await FakeClock.forever()
+    except asyncio.CancelledError:
+        await asyncio.sleep(0)
+    return "late"
+
+
+HARMLESS = (fine, sync, empty, picture, fails, breaks, hangs, swallows, chains, loses)
 TOOLS = (*HARMLESS, asks, ends, aborts, cancels)
 NAMES = [made.name for made in TOOLS]
 WHOLE = ["{}", '{"n": 1}', '{"n": "x"}', r'{"n": "\ud800"}', '{"result": 3}', '{"result": "\0"}']

@@ -25,7 +25,8 @@ def tidy(part: Part) -> Part | None:
             return None
         return part if text is part.text else replace(part, text=text)
     if isinstance(part, ToolCall) and not NAME.fullmatch(part.name):
-        part = replace(part, name=safe_name(clean(part.name)))  # what a provider takes back
+        # Made up by the model: what a provider takes back, and no tool by accident.
+        part = replace(part, name=safe_name(clean(part.name)) if part.name else "no_name")
     if isinstance(part, ToolCall) and (
         clean(part.raw) is not part.raw or ("\\u" in part.raw and LONE_SURROGATE.search(part.raw))
     ):
