@@ -11,14 +11,15 @@ Exits with 1 when fewer than 18 questions come out right, or a forced call does 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import sys
 import time
 from typing import NamedTuple
 
+import msgspec
+
 from treadle import Agent, RunResult, tool
-from treadle.messages import Message, Thread
+from treadle.messages import Message, Thread, ToolCall
 from treadle.ports.model import ModelRequest, ModelSettings, ToolSpec
 from treadle.providers.local.model import Local
 
@@ -88,7 +89,7 @@ def count_stock(item: str) -> str:
 
 
 class Question(NamedTuple):
-    """What is asked, the tool that must be called, and what must be in its result and the answer."""
+    """What is asked, the tool to call, and what must stand in its result and in the answer."""
 
     text: str
     tool: str
@@ -164,13 +165,20 @@ async def force_all(model: Local) -> int:
         )
         reply = await model.complete(request)
         calls = reply.message.tool_calls
-        arguments = json.loads(calls[0].raw) if calls else {}
-        good = len(calls) == 1 and arguments.keys() == required.get(calls[0].name, set())
-        good = good and all(isinstance(value, str) for value in arguments.values())
+        good = len(calls) == 1 and fits(calls[0], required.get(calls[0].name, set()))
         fit += good
         if not good:
             print(f"BAD forced: {question.text} -> {reply.message.text!r} {calls}")
     return fit
+
+
+def fits(call: ToolCall, required: set[str]) -> bool:
+    """Whether the arguments are JSON texts under exactly the required names."""
+    try:
+        arguments = msgspec.json.decode(call.raw, type=dict[str, str])
+    except msgspec.MsgspecError:
+        return False
+    return arguments.keys() == required
 
 
 async def main() -> int:

@@ -180,6 +180,27 @@ async def test_a_tool_that_swallows_the_cancellation() -> None:
     assert result.messages[-1].tool_results[0].text == "not now"
 
 
+async def test_a_model_that_swallows_the_cancellation() -> None:
+    """It ends all the same: what it then says is no answer."""
+    asked = asyncio.Event()
+
+    async def stubborn(request: ModelRequest) -> str:
+        asked.set()
+        try:
+            await FakeClock.forever()
+        except asyncio.CancelledError:
+            return "not now"
+        return ""
+
+    run = Agent("a", FunctionModel(stubborn)).start("x")
+    await asked.wait()
+    result = await run.cancel("enough")
+
+    assert result is not None
+    assert (result.stop_reason, result.reason) == ("cancelled", "enough")
+    assert (await types_of(run))[-1] == "run.finished"
+
+
 async def test_cancelling_during_a_sync_tool_returns_at_once() -> None:
     """The thread goes on by itself, told by its context; the run does not wait for it."""
     entered, let_go, left = threading.Event(), threading.Event(), threading.Event()

@@ -230,3 +230,17 @@ async def test_partial_text_is_kept_when_the_stream_fails_for_good() -> None:
     kept = caught.value.result.messages[-1]
     assert (kept.text, kept.incomplete) == ("Half ", True)
     assert (await agent.run("y", history=caught.value.result.messages)).output == "fine"
+
+
+async def test_what_a_retried_attempt_said_is_not_kept() -> None:
+    """BS-22: only the last attempt's text was still standing when the stream failed for good."""
+    lost = raises(IncompleteReply("dropped", retryable=True), "Hello wor")
+    for after, kept in (((), []), (("He",), ["He"])):
+        model = ScriptedModel([lost, raises(AuthenticationFailed("no"), *after)])
+        run = Agent("a", model, retry=quick()).start("x")
+        assert text_of([event async for event in run]) == "".join(["Hello wor", *after])
+
+        with pytest.raises(AuthenticationFailed) as caught:
+            await run
+
+        assert [m.text for m in caught.value.result.messages] == ["x", *kept]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from treadle import Agent, MemoryStore, Message, RunFailed
 from treadle.agent.views import MOST_MESSAGES, MOST_VIEWS, Views, views_of
@@ -186,6 +187,8 @@ def test_a_view_is_only_trusted_for_the_same_conversation() -> None:
     for head, known in (
         (head_of("c"), True),
         (head_of("c", AT + timedelta(microseconds=1)), False),
+        (replace(head_of("c"), revision=0), False),
+        (replace(head_of("c"), revision=2), True),
     ):
         views = Views()
         views.put(head_of("c"), view_of(1))

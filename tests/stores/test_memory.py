@@ -280,7 +280,8 @@ async def test_wait_wakes_up_in_another_event_loop() -> None:
         return await store.wait("c", 0, 5)
 
     async with asyncio.TaskGroup() as group:
-        waiting = group.create_task(asyncio.to_thread(asyncio.run, wait()))
+        # In debug mode an event loop refuses to be woken from a thread in any but the safe way.
+        waiting = group.create_task(asyncio.to_thread(asyncio.run, wait(), debug=True))
         await asyncio.to_thread(begins.wait)
         await store.append("c", 0, [BEGAN])
 

@@ -6,6 +6,8 @@ import asyncio
 import contextvars
 import threading
 
+import pytest
+
 from tests.tools.parts import asked, echo, results_of, run_calls
 from treadle import (
     Agent,
@@ -128,6 +130,37 @@ async def test_retries_keep_one_idempotency_key() -> None:
     assert [attempt for _, attempt in seen] == [1, 2, 3, 1]
     assert len({key for key, _ in seen[:3]}) == 1
     assert len({key for key, _ in seen}) == 2
+
+
+@pytest.mark.xfail(strict=True, reason="all attempts of a call share one context")
+async def test_an_attempt_that_timed_out_is_told_so() -> None:
+    """While the next attempt is under way, the thread of the first still knows that it is out."""
+    second_began, told = threading.Event(), threading.Event()
+    seen: list[tuple[int, bool, bool]] = []
+
+    @tool(timeout=0.05, retries=1)
+    def slow(ctx: RunContext) -> str:
+        """Take too long, once."""
+        if ctx.attempt == 2:
+            second_began.set()
+            told.wait(5)
+            return "ok"
+        second_began.wait(5)
+        try:
+            ctx.state.set("late", 1)
+        except ToolError:
+            refused = True
+        else:
+            refused = False
+        seen.append((ctx.attempt, ctx.cancelled, refused))
+        told.set()
+        return "late"
+
+    result = await run_calls([slow], asked("1", "slow"))
+    assert await asyncio.to_thread(told.wait, 5)
+
+    assert seen == [(1, True, True)]
+    assert results_of(result)[0].text == "ok"
 
 
 async def test_sync_tools_run_in_threads_with_the_callers_context() -> None:

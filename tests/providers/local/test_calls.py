@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -43,7 +44,7 @@ def test_several_calls_are_read() -> None:
 def test_any_cut_gives_the_same_calls(cuts: list[int]) -> None:
     """Pieces may end anywhere, inside a name or an escape too."""
     places = [0, *sorted(cuts), len(TWO)]
-    pieces = [TWO[start:end] for start, end in zip(places, places[1:], strict=False)]
+    pieces = [TWO[start:end] for start, end in pairwise(places)]
 
     assert read(pieces) == read([TWO])
 

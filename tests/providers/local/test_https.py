@@ -55,7 +55,7 @@ def serving(shelf: Shelf) -> Generator[Shelf]:
             self.end_headers()
             self.wfile.write(body[: shelf.breaks.pop(0)] if shelf.breaks else body)
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 its name there
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)

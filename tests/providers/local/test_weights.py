@@ -215,7 +215,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 def test_nothing_is_here_at_first(cache: Path) -> None:
     """Looking for models makes no folder and finds nothing."""
     assert [each.path for each in weights.listed()] == [None, None]
-    assert [each.name for each in weights.listed()][0] == known_model("").name
+    assert weights.listed()[0].name == known_model("").name
     assert not cache.exists()
 
 

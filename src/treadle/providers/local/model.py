@@ -18,6 +18,7 @@ from treadle.ports.model import (
     ModelRequest,
     ModelSettings,
 )
+from treadle.ports.transport import Transport
 from treadle.providers.local.catalogue import known_model
 from treadle.providers.local.content import check_gguf
 from treadle.providers.local.llama import ModelFile, in_thread, load, usable_threads
@@ -41,9 +42,9 @@ class Local:
     fetched at the first request, with its progress on stderr or told to `progress`.
     `context` is the window in tokens, `threads` what to compute with (None: one a core, at most
     four). `tool_calls` is "constrained" to our own words and a grammar, or "native" to the
-    model's template; None decides by the file: what is known here is constrained. Replies to
-    requests at the same time are written one after the other. Safe to share between tasks,
-    threads and event loops.
+    model's template; None decides by the file: what is known here is constrained. `transport`
+    takes the place of llama.cpp in this process. Replies to requests at the same time are written
+    one after the other. Safe to share between tasks, threads and event loops.
 
     Raises:
         UnknownModel: no model has this name.
@@ -57,6 +58,7 @@ class Local:
     tool_calls: ToolCalls | None = None
     settings: ModelSettings = DEFAULT_SETTINGS
     progress: ProgressReport | None = None
+    transport: Transport | None = None
     profile: ModelProfile = field(init=False)
     _client: OpenAI = field(init=False)
     _loaded: list[Ready] = field(init=False)
@@ -81,7 +83,7 @@ class Local:
             settings=SETTINGS.merged(self.settings),
             vision=False,
             native_output=True,
-            transport=LlamaTransport(self._ready),
+            transport=self.transport or LlamaTransport(self._ready),
         )
         object.__setattr__(self, "profile", profile)
         object.__setattr__(self, "_client", client)
