@@ -33,7 +33,7 @@ class Hurried(asyncio.SelectorEventLoop):
 def hurry(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run to the end in hurried time. Who waits there must not sleep, but look again and again."""
     with asyncio.Runner(loop_factory=Hurried) as runner:
-        return runner.run(work)
+        return runner.run(asyncio.wait_for(work, 100_000))
 
 
 class Watched(MemoryStore):
@@ -54,7 +54,7 @@ class Watched(MemoryStore):
 
 async def busy(request: ModelRequest) -> str:
     """Never answer."""
-    while True:
+    while True:  # noqa: ASYNC110 the loop has to go on for its time to pass
         await asyncio.sleep(0)
 
 
@@ -78,13 +78,14 @@ def test_a_lease_is_renewed_until_the_run_has_ended() -> None:
         run = start(store, FunctionModel(slow))
         assert (await run).output == "ok"
         assert owners == [run.id]
+        renewals = len(store.renewed)
         until = asyncio.get_running_loop().time() + 60
         while asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 nothing is to happen
             await asyncio.sleep(0)
+        assert len(store.renewed) == renewals >= 3
 
     hurry(main())
 
-    assert len(store.renewed) == 3
     assert len({lease.fence for lease in store.renewed}) == 1
     assert asyncio.run(store.head("c")).owner is None
 
@@ -119,11 +120,13 @@ def test_a_run_that_was_taken_over_stops_and_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fails", "kind"),
-    [(LeaseLost("gone"), LeaseLost), (OSError("no route to host"), StoreUnavailable)],
+    ("fails", "kind", "again"),
+    [(LeaseLost("gone"), LeaseLost, False), (OSError("no route"), StoreUnavailable, True)],
 )
-def test_a_renewal_that_fails_fails_the_run(fails: Exception, kind: type[Exception]) -> None:
-    """Whatever a store's driver raises, the run does not go on without its lease."""
+def test_a_renewal_that_fails_fails_the_run(
+    fails: Exception, kind: type[Exception], again: bool
+) -> None:
+    """What may pass is tried again while the lease is alive; without it the run does not go on."""
     store = Watched(fails=fails)
 
     async def main() -> None:
@@ -135,4 +138,4 @@ def test_a_renewal_that_fails_fails_the_run(fails: Exception, kind: type[Excepti
 
     hurry(main())
 
-    assert len(store.renewed) == 1
+    assert (len(store.renewed) > 1) is again

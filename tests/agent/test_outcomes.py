@@ -23,7 +23,7 @@ from treadle import (
     tool,
 )
 from treadle.events import TERMINAL, AnyEvent
-from treadle.journal import RunRecord, fold
+from treadle.journal import RunRecord, RunSuspended, fold
 from treadle.testing import FakeClock, ScriptedModel, calls, raises
 
 
@@ -106,6 +106,9 @@ async def test_interruption_by_a_tool() -> None:
     assert (last.reason, last.usage) == ("needs a human", result.usage)
     assert (result.stop_reason, result.reason) == ("paused", "needs a human")
     assert (record.status, record.stop_reason) == ("paused", None)
+    entry = (await store.read("c"))[-1].entries[-1]
+    assert isinstance(entry, RunSuspended)
+    assert (entry.reason, entry.turns) == ("needs a human", 1)
     assert (await store.head("c")).status == "paused"
     await check_goes_on(store)
 

@@ -17,6 +17,7 @@ from treadle import (
     Agent,
     AuthenticationFailed,
     Finish,
+    MemoryStore,
     Message,
     ModelRequest,
     RunContext,
@@ -105,6 +106,7 @@ class Large:
 async def test_finished_runs_leave_nothing_behind() -> None:
     """BS-68: agent, run, tool closure and result are free once dropped; no task is left."""
     refs: list[weakref.ref[Any]] = []
+    store = MemoryStore()
 
     async def once(n: int) -> None:
         big = Large("x" * 1_000)
@@ -125,7 +127,7 @@ async def test_finished_runs_leave_nothing_behind() -> None:
         failing = [raises(AuthenticationFailed("no"))]
         model = ScriptedModel(failing if n % 4 == 3 else script)
         agent = Agent("a", model, tools=[tool(keeps), ends])
-        run = agent.start("x")
+        run = agent.start("x", conversation=f"c{n}", store=store) if n % 3 else agent.start("x")
         match n % 4:
             case 0:
                 assert isinstance((await run).output, Large)

@@ -185,7 +185,8 @@ async def test_every_request_and_every_history_is_valid(
             assert view.messages == history
 
     assert asyncio.all_tasks() == before
-    assert history[-1].role in ("assistant", "tool")
+    if way["on_limit"] == "answer":  # else a run may stop right after asking for a repair
+        assert history[-1].role in ("assistant", "tool")
 
 
 async def one_run(

@@ -82,7 +82,7 @@ class Actor:
         if len(calls) == len(runnable) == 1:  # alone, it needs no batch
             call = calls[0]
             await work.say(reply, (call.id,))
-            work.answers = Answers(calls)
+            work.answers = Answers(calls, begun=(call.id,))
             outcome = await work.runner.run_one(call)
             work.count(outcome)
             await work.runner.record(outcome, ())
@@ -92,7 +92,7 @@ class Actor:
             await work.say(reply, batch.begun)
             work.answers = Answers(calls)
             outcomes = await self._run_batch(batch)
-        if work.stop is not None:  # the tool swallowed it
+        if work.interrupted:  # the tool swallowed it
             raise asyncio.CancelledError
         return outcomes
 
@@ -105,6 +105,8 @@ class Actor:
             for outcome in batch.outcomes:
                 if outcome is not None:
                     work.count(outcome)
+            if work.answers is not None:
+                work.answers.begun = batch.taken
         for call in batch.unfinished:  # another call failed the run before these ran
             await work.answer(work.runner.refuse(call, NOT_RUN, "cancelled"))
         return outcomes

@@ -40,7 +40,7 @@ DEFAULT_LIMITS = Limits()
 DEFAULT_RETRY = Retry()
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Agent(Generic[DepsT, OutputT]):
     """A model, instructions and tools. Immutable: share it between tasks, threads and users.
 

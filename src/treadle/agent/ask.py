@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from treadle.agent.bus import EventBus
 from treadle.agent.reserve import reserve
 from treadle.agent.setup import RunSetup
-from treadle.errors import BadReply, ContentFiltered, IncompleteReply, ModelError
+from treadle.errors import BadReply, ConfigError, ContentFiltered, IncompleteReply, ModelError
 from treadle.events import (
     Event,
     ModelFinished,
@@ -73,10 +74,13 @@ class Asker:
             self._span = new_span_id()
         self._started = time.perf_counter()
         for before_model in setup.hooks.before_model:
-            answer = await before_model(self._ctx, request)
+            answer: object = await before_model(self._ctx, request)
             if isinstance(answer, ModelReply):
                 return await self._after(answer)
-            request = request if answer is None else answer
+            if isinstance(answer, ModelRequest):
+                request = answer
+            elif answer is not None:
+                raise _junk("before_model", answer, "a ModelRequest, a ModelReply or None")
         try:
             if self._budget.counts_spending:
                 reply = await self._reserved(request, turn, seconds_left)
@@ -127,11 +131,7 @@ class Asker:
         while True:
             self._tell(ModelStarted, turn, attempt, setup.profile.name)
             try:
-                if setup.stream is not None and self._bus.live:
-                    reply = await self._streamed(setup.stream(request), turn)
-                else:
-                    reply = self._a_reply(await setup.model.complete(request), "complete")
-                    self._tell_whole(reply, turn)
+                reply = await self._answer(request, turn)
             except ModelError as error:
                 self._budget.spend(FAILED_ATTEMPT)
                 wait = self._wait_after(attempt, error, seconds_left)
@@ -142,9 +142,28 @@ class Asker:
                 await setup.retry.clock.sleep(wait)
                 attempt += 1
             else:
+                self.partial = []
                 reply = self._priced(reply)
                 self._budget.spend(reply.usage)
                 return reply
+
+    async def _answer(self, request: ModelRequest, turn: int) -> ModelReply:
+        setup, task = self._setup, asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
+        try:
+            if setup.stream is not None and self._bus.live:
+                return await self._streamed(setup.stream(request), turn)
+            reply = self._a_reply(await setup.model.complete(request), "complete")
+        except asyncio.CancelledError as error:
+            if task is None or task.cancelling() > before:
+                raise
+            raise ModelError(
+                "Something that the model waited for was cancelled, by nobody who runs it.",
+                provider=setup.profile.provider,
+                model=setup.profile.name,
+            ) from error
+        self._tell_whole(reply, turn)
+        return reply
 
     def _wait_after(
         self, attempt: int, error: ModelError, seconds_left: float | None
@@ -215,7 +234,11 @@ class Asker:
 
     async def _after(self, reply: ModelReply) -> ModelReply:
         for after_model in self._setup.hooks.after_model:
-            reply = await after_model(self._ctx, reply) or reply
+            answer: object = await after_model(self._ctx, reply)
+            if isinstance(answer, ModelReply):
+                reply = answer
+            elif answer is not None:
+                raise _junk("after_model", answer, "a ModelReply or None")
         return self._checked(reply)
 
     def _checked(self, reply: ModelReply) -> ModelReply:
@@ -232,3 +255,7 @@ class Asker:
                 partial=text,
             )
         return reply
+
+
+def _junk(hook: str, answer: object, wanted: str) -> ConfigError:
+    return ConfigError(f"{hook} of a middleware gave {answer!r:.60}; it returns {wanted}.")

@@ -10,7 +10,7 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -19,6 +19,7 @@ from treadle.errors import ConfigError
 
 ResultT = TypeVar("ResultT")
 CLEAN_UP_SECONDS = 10.0
+CLOSE_SECONDS = 10.0
 
 
 class _Background:
@@ -28,24 +29,72 @@ class _Background:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._serve, name="treadle-loop", daemon=True)
+        self._lock = threading.Lock()
+        self._jobs: set[_Job[Any]] = set()
+        self._ended = False
         self.thread.start()
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+    @property
+    def serves(self) -> bool:
+        """Whether work that is given now will be run."""
+        return self.pid == os.getpid() and not self._ended and self.thread.is_alive()
+
+    def take(self, job: _Job[Any]) -> bool:
+        """Begin a job in the loop; False when the loop has ended meanwhile and nothing was done."""
+        with self._lock:
+            if self._ended:
+                return False
+            self._jobs.add(job)
+            job.done.add_done_callback(lambda _: self._jobs.discard(job))
+            self.loop.call_soon_threadsafe(job.start)
+            return True
 
     def close(self) -> None:
         """End the loop as asyncio.run() would: tasks cancelled, generators and pools closed."""
-        if self.pid != os.getpid() or self.loop.is_closed():
-            return
-        closing = asyncio.run_coroutine_threadsafe(_wind_down(), self.loop)
+        if self.serves:
+            self.call(self.loop.stop)
+            # What does not let go in time ends with the process: the thread is a daemon.
+            self.thread.join(timeout=CLOSE_SECONDS)
+
+    def call(self, callback: Callable[[], object]) -> None:
+        """Call something in the loop soon, unless the loop has ended."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(callback)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
         try:
-            closing.result(timeout=5)
-        except TimeoutError:
-            return  # something does not let go; the thread is a daemon and ends with the process
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(timeout=5)
-        self.loop.close()
+            while _exited(self.loop):
+                pass
+        finally:
+            self._wind_up()
+
+    def _wind_up(self) -> None:
+        """Leave nobody waiting, however the loop came to its end."""
+        with self._lock:
+            self._ended = True
+            jobs = tuple(self._jobs)
+        for job in jobs:
+            job.abandoned = True
+        try:
+            self.loop.run_until_complete(_wind_down())
+        finally:
+            for job in jobs:
+                job.abandon()
+            self.loop.close()
+
+
+def _exited(loop: asyncio.AbstractEventLoop) -> bool:
+    """Run the loop; True when it was left by sys.exit() or the like, so that it can go on.
+
+    The task that raised it keeps the exception, and whoever waits for that task gets it: it ends
+    one run, not the loop that serves all others.
+    """
+    try:
+        loop.run_forever()
+    except (SystemExit, KeyboardInterrupt):
+        return True
+    return False
 
 
 _lock = threading.Lock()
@@ -57,6 +106,8 @@ def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
 
     Raises:
         ConfigError: called from the background loop itself, which would wait for ever.
+        SystemExit: the work called sys.exit(); other work in the background goes on.
+        RuntimeError: the background loop was stopped before the work ended.
     """
     background = _current()
     if threading.current_thread() is background.thread:
@@ -66,22 +117,27 @@ def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
             "make the tool async and use await."
         )
     job = _Job(work)
-    background.loop.call_soon_threadsafe(job.start)
+    while not background.take(job):
+        background = _current()
     try:
         return job.done.result()
     except KeyboardInterrupt:
-        background.loop.call_soon_threadsafe(job.cancel)
+        background.call(job.cancel)
         with suppress(CancelledError, TimeoutError):
             job.done.exception(timeout=CLEAN_UP_SECONDS)
         raise
 
 
 class _Job(Generic[ResultT]):
-    """A coroutine on its way in the background. `done` comes true when it has really ended."""
+    """A coroutine on its way in the background. `done` comes true when it has really ended.
+
+    `abandoned` says that its loop is ending, so that a cancellation is not anybody's wish.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, ResultT]) -> None:
         self._work = work
         self._task: asyncio.Task[ResultT] | None = None
+        self.abandoned = False
         self.done: Future[ResultT] = Future()
 
     def start(self) -> None:
@@ -92,7 +148,21 @@ class _Job(Generic[ResultT]):
         if self._task is not None:
             self._task.cancel()
 
+    def abandon(self) -> None:
+        """Fail the job of a loop that has ended, unless it came to an end of its own."""
+        if self._task is None:
+            self._work.close()
+        if not self.done.done():
+            self.done.set_exception(
+                RuntimeError(
+                    "The event loop of run_sync() was stopped before the run ended. Does a tool, "
+                    "model or observer call loop.stop()? The next run_sync() starts a new loop."
+                )
+            )
+
     def _finish(self, task: asyncio.Task[ResultT]) -> None:
+        if task.cancelled() and self.abandoned:
+            return
         if task.cancelled():
             self.done.cancel()
             self.done.set_running_or_notify_cancel()
@@ -107,7 +177,7 @@ class _Job(Generic[ResultT]):
 def _current() -> _Background:
     global _background  # noqa: PLW0603 the one bridge between sync and async of a process
     with _lock:
-        if _background is None or _background.pid != os.getpid():
+        if _background is None or not _background.serves:
             _background = _Background()
             atexit.register(_background.close)
         return _background

@@ -56,8 +56,15 @@ class Reader:
             elif self._closed:
                 raise StopAsyncIteration
             else:
+                if self._waiter is not None:
+                    raise RuntimeError(
+                        "Two tasks read one iteration of a run; let each iterate the run itself."
+                    )
                 self._waiter = asyncio.get_running_loop().create_future()
-                await self._waiter
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
         return self._events.popleft()
 
     def _push_late(self, event: AnyEvent) -> None:
@@ -173,5 +180,5 @@ async def deliver(reader: Reader, observer: Observer) -> None:
             answer = on_event(event)
             if inspect.isawaitable(answer):
                 await answer
-        except Exception:
+        except (Exception, SystemExit):
             log.exception("observer %r failed on %s of run %s", observer, event.type, event.run_id)

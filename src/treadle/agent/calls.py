@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 from msgspec.json import encode as encode_json
@@ -84,12 +84,16 @@ class CallIds:
 
 
 class Answers:
-    """The results of one reply's calls, as they come; `message` has them in order."""
+    """The results of one reply's calls, as they come; `message` has them in order.
 
-    __slots__ = ("calls", "results")
+    `begun` are the IDs of the calls that have begun.
+    """
 
-    def __init__(self, calls: tuple[ToolCall, ...]) -> None:
+    __slots__ = ("begun", "calls", "results")
+
+    def __init__(self, calls: tuple[ToolCall, ...], *, begun: Sequence[str] = ()) -> None:
         self.calls = calls
+        self.begun = begun
         self.results: dict[str, ToolResult] = {}
 
     @property

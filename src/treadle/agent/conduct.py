@@ -20,7 +20,8 @@ async def conduct(work: Work) -> AnyResult:
     Raises:
         TreadleError: what ended a failed run; its `.result` has what there is.
     """
-    work.task = asyncio.current_task()
+    work.task = task = asyncio.current_task()
+    work.cancels = task.cancelling() if task is not None else 0
     timer = _start_timer(work)
     watchers = [_start_watcher(work, observer) for observer in work.start.observers]
     try:
@@ -49,6 +50,8 @@ def _start_watcher(work: Work, observer: Observer) -> asyncio.Task[None]:
 
 async def _finish(watchers: list[asyncio.Task[None]]) -> None:
     """Let observers take in the last events, for a while."""
-    _, late = await asyncio.wait(watchers, timeout=OBSERVER_SECONDS)
-    for watcher in late:
-        watcher.cancel()
+    try:
+        await asyncio.wait(watchers, timeout=OBSERVER_SECONDS)
+    finally:
+        for watcher in watchers:
+            watcher.cancel()

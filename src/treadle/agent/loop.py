@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from treadle.limits import LimitName
 from treadle.messages import Message, Thread, ToolCall
 from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
 from treadle.prompts.render import numbered_list
+from treadle.tools.outcome import describe
 
 MOST_BLANKS = 2
 MOST_CUTS = 2
@@ -41,24 +43,18 @@ class Loop:
 
     async def run(self) -> AnyResult:
         """Run to the end and return the result, or raise the error that ended it."""
+        work = self._work
+        if work.stop is not None:  # before its first step
+            return await settle(work, work.stop)
         try:
-            if self._work.stop is not None:
-                return await settle(self._work, self._work.stop)  # before its first step
-            await self._work.open()
+            await work.open()
             ending = await self._turns()
         except asyncio.CancelledError:
-            ending = self._cancelled()
-        except BudgetSpent:
-            ending = Ending(
-                stop_reason="budget", reason="The next model call could exceed the budget."
-            )
-        except TreadleError as error:
-            ending = Ending(stop_reason="failed", error=error)
-        except Exception as error:  # noqa: BLE001 the border of a run: whatever it was, history is settled
-            failure = RunFailed(f"The run failed: {type(error).__name__}: {error}")
-            failure.__cause__ = error
-            ending = Ending(stop_reason="failed", error=failure)
-        return await settle(self._work, ending)
+            ending = await self._cancelled()
+        except Exception as error:  # noqa: BLE001 the border of a run: history is settled, whatever it was
+            # What was asked for counts, whatever broke while the run let go.
+            ending = await self._cancelled() if work.interrupted else _failed(error)
+        return await settle(work, ending)
 
     async def _turns(self) -> Ending:
         while self._work.budget.turns_left():
@@ -91,7 +87,7 @@ class Loop:
         budget.turns += 1
         seconds_left = work.seconds_left() if work.setup.limits.deadline is not None else None
         reply = await work.asker.ask(request, budget.turns, seconds_left)
-        if work.stop is not None:  # the model swallowed it
+        if work.interrupted:  # the model swallowed it
             raise asyncio.CancelledError
         message, calls = work.ids.take_in(reply.message)
         return (reply if message is reply.message else replace(reply, message=message)), calls
@@ -219,15 +215,32 @@ class Loop:
         )
         return ending or Ending(stop_reason="limit")
 
-    def _cancelled(self) -> Ending:
-        """Return the ending of a cancelled run: as asked for, or as the task's own cancellation."""
-        stop, task = self._work.stop, self._work.task
-        if stop is not None and task is not None and task.uncancel() == 0:
-            return stop
+    async def _cancelled(self) -> Ending:
+        """Return the ending of a cancelled run: as asked for, or as its task's own cancellation."""
+        work, stop = self._work, self._work.stop
+        task = work.task
+        if stop is not None and task is not None:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)  # a cancellation that has not arrived yet arrives here
+            if task.cancelling() > work.cancels:
+                task.uncancel()
+            if task.cancelling() <= work.cancels:
+                return stop
         # Somebody else cancelled the task, whatever was asked for before.
         return Ending(
             stop_reason="cancelled", reason="The task that ran it was cancelled.", raises=True
         )
+
+
+def _failed(error: Exception) -> Ending:
+    if isinstance(error, BudgetSpent):
+        reason = "The next model call could exceed the budget."
+        return Ending(stop_reason="budget", reason=reason)
+    if isinstance(error, TreadleError):
+        return Ending(stop_reason="failed", error=error)
+    failure = RunFailed(f"The run failed: {describe(error)}")
+    failure.__cause__ = error
+    return Ending(stop_reason="failed", error=failure)
 
 
 def _settings(settings: ModelSettings, *, by_tool: bool) -> tuple[ModelSettings, ModelSettings]:

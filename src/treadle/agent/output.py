@@ -17,6 +17,10 @@ WRAPPED = "result"
 """The key under which a type that is no JSON object is asked for: providers want an object."""
 
 
+VALUES = (str, bytes, int, float, list, tuple, set, dict)
+"""What is given by mistake for a type: an instance of one of these is none."""
+
+
 class OutputRejected(Exception):
     """What the model said is not of the asked type; the text says what is wrong with it."""
 
@@ -70,19 +74,37 @@ class OutputType:
             raise OutputRejected(str(error)) from error
 
 
-@lru_cache(maxsize=256)
 def output_type(kind: Any) -> OutputType | None:
     """Return how to get this type from a model, or None for plain text.
 
     Raises:
-        ConfigError: the type has no JSON Schema.
+        ConfigError: it is no type, or one that has no JSON Schema.
     """
     if kind is str:
         return None
+    if isinstance(kind, VALUES):
+        raise ConfigError(
+            f"output_type={kind!r} cannot be asked of a model: it is a value, not a type. Give a "
+            "class or an annotation, such as str, list[int] or a dataclass."
+        )
     try:
-        return OutputType(kind)
-    except (TypeError, ValueError, AttributeError) as error:
+        return _output_of(kind) if _is_hashable(kind) else OutputType(kind)
+    except Exception as error:
         raise ConfigError(f"output_type={kind!r} cannot be asked of a model: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _output_of(kind: Any) -> OutputType:
+    return OutputType(kind)
+
+
+def _is_hashable(kind: Any) -> bool:
+    """Whether it can be remembered; `Annotated` with a dict in it is a type that cannot."""
+    try:
+        hash(kind)
+    except TypeError:
+        return False
+    return True
 
 
 def _wrap(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from treadle.agent.lease import Ownership
 from treadle.agent.setup import RunStart
+from treadle.agent.unbroken import unbroken
 from treadle.agent.views import views_of
 from treadle.errors import InvalidInput, TreadleError
 from treadle.journal import (
@@ -43,6 +44,13 @@ class Recorder:
         self._view = View()
         self._lock = asyncio.Lock()
         self._ownership = Ownership(store, lost)
+        # A store in memory says so of its method, and nothing can come in between.
+        self._never_waits = getattr(store.append, "never_waits", False)
+
+    @property
+    def knows_run(self) -> bool:
+        """Whether the journal tells of the run."""
+        return self._start.run_id in self._view.runs
 
     async def open(self) -> View:
         """Create or read the conversation, own it, and return its view.
@@ -142,14 +150,26 @@ class Recorder:
         ]
 
     async def _append(self, *entries: AnyEntry) -> None:
+        """Write one batch. Once begun it is written, and known, whoever is cancelled meanwhile."""
         if not entries:
             return
+        if self._never_waits:
+            await self._write(entries)
+        else:
+            await unbroken(self._write_in_turn(entries))
+
+    async def _write_in_turn(self, entries: Sequence[AnyEntry]) -> None:
         async with self._lock:
-            fence = self._ownership.fence
-            revision = await self._store.append(
-                self._start.conversation_id, self._view.revision, entries, fence=fence
-            )
-            self._view.take_in(revision, entries)
+            await self._write(entries)
+
+    async def _write(self, entries: Sequence[AnyEntry]) -> None:
+        revision = await self._store.append(
+            self._start.conversation_id,
+            self._view.revision,
+            entries,
+            fence=self._ownership.fence,
+        )
+        self._view.take_in(revision, entries)
 
 
 def _packed(metadata: Mapping[str, Any]) -> dict[str, Plain]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from treadle.agent.ending import NO_OUTPUT, Ending
 from treadle.agent.result import AnyResult, RunResult
+from treadle.agent.unbroken import unbroken
 from treadle.agent.work import Work
 from treadle.errors import RunFailed, TreadleError
 from treadle.events import AnswerStored, RunFinished, RunPaused
@@ -17,6 +19,8 @@ from treadle.state.scoped import State
 from treadle.tools.outcome import ToolOutcome, error_result
 
 SETTLE_SECONDS = 5.0
+CANCELLED = "The call was cancelled; whether it took effect is unknown."
+NOT_BEGUN = "Not run: the run ended before this call began."
 
 
 async def settle(work: Work, ending: Ending) -> AnyResult:
@@ -27,8 +31,9 @@ async def settle(work: Work, ending: Ending) -> AnyResult:
     work.task = None  # whoever wants to end the run early now is late
     try:
         if not ending.stored:
-            async with asyncio.timeout(SETTLE_SECONDS):
-                await _store_end(work, ending)
+            unsaid = _complete(work, ending)
+            if work.recorded:
+                await unbroken(_store_in_time(work, ending, unsaid))
     except asyncio.CancelledError:
         ending.raises = True
     except Exception as error:  # noqa: BLE001 the border of a run: a store's driver may raise anything
@@ -45,31 +50,49 @@ async def settle(work: Work, ending: Ending) -> AnyResult:
     return result
 
 
-async def _store_end(work: Work, ending: Ending) -> None:
+def _complete(work: Work, ending: Ending) -> list[ToolOutcome | Message]:
+    """Make the history whole, in memory, and return what the journal has to be told of that."""
+    unsaid: list[ToolOutcome | Message] = []
     if work.answers is not None:
-        for call in work.answers.missing:
-            result = error_result(
-                call, "The call was cancelled; whether it took effect is unknown."
-            )
-            await work.answer(ToolOutcome(call=call, result=result, stage="cancelled"))
+        answers = work.answers
+        for call in answers.missing:
+            text = CANCELLED if call.id in answers.begun else NOT_BEGUN
+            outcome = ToolOutcome(call=call, result=error_result(call, text), stage="cancelled")
+            answers.results[call.id] = outcome.result
+            work.tool_results.append(outcome.result)
+            unsaid.append(outcome)
         work.close_answers()
-    if ending.output is NO_OUTPUT:
-        await _keep_partial(work)
-    if work.recorder is None or not work.recorded:
+    text = "".join(work.asker.partial) if work.opened and ending.output is NO_OUTPUT else ""
+    if text.strip():
+        # What was seen of a reply that never became whole; it is marked, and no answer.
+        seen = replace(Message.assistant(text), incomplete=True)
+        work.thread.append(seen)
+        unsaid.append(seen)
+    return unsaid
+
+
+async def _store_in_time(
+    work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | Message]
+) -> None:
+    async with asyncio.timeout(SETTLE_SECONDS):
+        await _store_end(work, ending, unsaid)
+
+
+async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | Message]) -> None:
+    recorder = work.recorder
+    if recorder is None:
         return
+    for item in unsaid:
+        if isinstance(item, Message):
+            await recorder.said(item)
+        else:
+            await recorder.call_ended(item, ())
     await work.record_state()
     if ending.stop_reason == "paused":
-        await work.recorder.suspended(ending.reason, work.budget.turns)
+        await recorder.suspended(ending.reason, work.budget.turns)
     else:
         output = _text_so_far(work) if ending.output is NO_OUTPUT else ending.output
-        await work.recorder.ended(work.ended(ending.stop_reason, output, ending.error))
-
-
-async def _keep_partial(work: Work) -> None:
-    """Keep what was seen of a reply that never became whole; it is marked, and no answer."""
-    text = "".join(work.asker.partial) if work.opened else ""
-    if text.strip():
-        await work.add(replace(Message.assistant(text), incomplete=True))
+        await recorder.ended(work.ended(ending.stop_reason, output, ending.error))
 
 
 def _result(work: Work, ending: Ending) -> AnyResult:

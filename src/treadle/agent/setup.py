@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict
 
 from msgspec import Struct
 
+from treadle.agent.history import own_history
 from treadle.agent.output import OutputType
 from treadle.agent.stores import conversation_store
 from treadle.errors import ConfigError, InvalidInput
@@ -115,7 +116,7 @@ def begin_run(
             run_id=run_id, conversation_id=conversation, input=said, history=Thread(), store=store
         ), None
     check_options(options)
-    thread, system = _history_of(options.get("history") or ())
+    thread, system = own_history(options.get("history") or ())
     conversation, run_id = options.get("conversation"), options.get("run_id")
     given = options.get("store")
     store = store if given is None else given
@@ -155,20 +156,11 @@ def _own_metadata(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return {name: unpack(pack(value, f"metadata[{name!r}]")) for name, value in given.items()}
 
 
-def _history_of(history: Sequence[Message]) -> tuple[Thread, str | None]:
-    """Return a history without its leading system message, and that message's text."""
-    thread = Thread(history)
-    if thread and thread[0].role == "system":
-        return Thread(thread[1:]), thread[0].text
-    return thread, None
-
-
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse what no run takes.
 
     Raises:
         ConfigError: an unknown option, or one that is not of its kind.
-        InvalidInput: a history of something else than messages.
     """
     for name, value in options.items():
         if name not in OPTION_NAMES:
@@ -176,11 +168,6 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise ConfigError(f"A run has no option {name!r}; it takes {known}.")
         if value is not None:
             check_kind(name, value)
-    history = options.get("history") or ()
-    if not isinstance(history, Thread):  # a thread is made of messages: results have them
-        for item in history:
-            if not isinstance(item, Message):
-                raise InvalidInput(f"history holds Message objects, got {item!r:.60}.")
     _check_items(options)
 
 

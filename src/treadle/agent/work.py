@@ -35,8 +35,8 @@ class Work:
 
     `answers` are the results of a reply whose calls are being run. `answers_by_tool` is whether
     typed output comes as a tool call. `stop` is how the run is to end early, and `task` the one
-    that carries it out. `opened` is whether the run has begun, `recorded` whether the journal
-    knows of it.
+    that carries it out, whose caller had cancelled it `cancels` times before. `opened` is whether
+    the run has begun.
     """
 
     ctx: RunContext
@@ -56,10 +56,11 @@ class Work:
         self.recorder: Recorder | None = None
         if start.store is not None:
             self.recorder = Recorder(start.store, start, lost=self._fail)
-        self.opened = self.recorded = False
+        self.opened = False
         self.answers: Answers | None = None
         self.tool_results: list[ToolResult] = []
         self.task: asyncio.Task[Any] | None = None
+        self.cancels = 0
         self.stop: Ending | None = None
         self.system = ""
         self.specs = setup.registry.specs
@@ -75,8 +76,11 @@ class Work:
         if self.recorder is not None:
             view = await self.recorder.open()
             packed = view.state
-            if view.messages:
-                self.thread = Thread(view.messages)
+            self.thread = Thread(view.messages or start.history)  # both are the journal's
+        if start.input is not None:
+            self.thread.append(start.input)
+        elif not self.thread:
+            raise InvalidInput("There is nothing to say: no input, and nothing was said before.")
         state, writes = _begin_state(start.state, packed)
         self._build(state)
         if setup.instructions is not None or start.requirements:
@@ -85,11 +89,19 @@ class Work:
         if self.recorder is not None:
             self._written = len(self.ctx.writes)
             await self.recorder.began(setup.agent, [*writes, *self.ctx.writes])
-            self.recorded = True
-        if start.input is not None:
-            self.thread.append(start.input)
         if self.bus.live:
             self.bus.emit(RunStarted, self.span, None, start.conversation_id)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the journal knows of the run."""
+        return self.recorder is not None and self.recorder.knows_run
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run is to end now, whatever swallowed its cancellation."""
+        task = self.task
+        return self.stop is not None or (task is not None and task.cancelling() > self.cancels)
 
     def end_early(self, ending: Ending) -> None:
         """End the run this way, as soon as what is under way lets go. The first to ask counts."""

@@ -73,7 +73,9 @@ def load_agent(reference: str) -> AnyAgent:
         found = getattr(found, step)
     if not isinstance(found, Agent):
         kind = type(found).__name__
-        raise ConfigError(f"{reference!r} is no agent but a {kind}.{_instead('', module, ())}")
+        raise ConfigError(
+            f"{reference!r} is no agent; its type is {kind}.{_instead('', module, ())}"
+        )
     return found  # pyright: ignore[reportUnknownVariableType] its type arguments are not known at run time
 
 
@@ -100,6 +102,8 @@ def _failed(name: str, error: BaseException) -> str:
         frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame.filename)
     ]
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    if isinstance(error, SyntaxError) and error.filename:  # no frame: the module never ran
+        place = f" ({error.filename}, line {error.lineno})"
     raised = traceback.format_exception_only(error)[-1].strip()
     return f"Module {name!r} cannot be imported: {raised}{place}"
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 
 from treadle import __version__
 from treadle.cli.chat import describe_chat
-
-# MODELSfrom treadle.cli.models import add_models
 from treadle.cli.models import describe_models
 from treadle.cli.options import Command, add_debug
 from treadle.cli.printing import complain
@@ -26,6 +25,9 @@ COMMANDS = (
     ("models", "show and fetch the models that run on this machine", describe_models),
 )
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What says that output has nowhere to go."""
+
 EPILOG = """\
 Without module:agent, `run` and `chat` use a built-in assistant with a calculator, a clock and
 files of this folder; it writes and runs commands only after a yes for each. It uses OpenAI where
@@ -35,6 +37,13 @@ OPENAI_API_KEY is set, else a small model on this machine.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 ok, 1 failed, 2 wrong usage, 130 interrupted."""
+    _open_streams()
+    if sys.stdout is None:
+        print(
+            "treadle: standard output is closed; leave it open, or send it to /dev/null.",
+            file=sys.stderr,
+        )
+        return 2
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what cannot be encoded here is no reason to fail
             stream.reconfigure(errors="replace")
@@ -43,11 +52,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = _parsed(parser, argv)
     except SystemExit as ended:  # argparse has said what is wrong, or shown its help
-        return ended.code if isinstance(ended.code, int) else 2
-    if options.command is None:
-        parser.print_help()
-        return 0
-    return _guarded(options.command, options, terminal)
+        code = ended.code if isinstance(ended.code, int) else 2
+        return _guarded(_ended(code), _defaults(), terminal)
+    return _guarded(options.command or _help(parser), options, terminal)
+
+
+def _open_streams() -> None:
+    """Put an empty stream in place of a closed one (`<&-`, `2>&-`), which Python has as None."""
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)  # it takes the free number, so that no socket does
+        sys.stdin = StringIO()
+    if sys.stderr is None:
+        os.open(os.devnull, os.O_WRONLY)
+        sys.stderr = StringIO()
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -67,15 +84,28 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse; words may stand between options too, which argparse alone does not take."""
-    options, rest = parser.parse_known_args(argv, argparse.Namespace(command=None, debug=False))
-    ends = rest.index("--") if "--" in rest else len(rest)
-    strange = [word for word in rest[:ends] if word.startswith("-") and word != "-"]
-    if strange or (rest and not hasattr(options, "words")):
-        parser.error(f"unrecognized arguments: {' '.join(strange or rest)}")
-    if rest:
-        options.words += rest[:ends] + rest[ends + 1 :]
+    """Parse; words may stand between options too, which argparse alone does not take.
+
+    What stands after `--` is the question of a command that asks one.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    ends = given.index("--") if "--" in given else len(given)
+    options, rest = parser.parse_known_args(given[:ends], _defaults())
+    if not hasattr(options, "after"):
+        options, rest = parser.parse_known_args(given, _defaults())
+        if rest:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        return options
+    strange = [word for word in rest if word.startswith("-") and word != "-"]
+    if strange:
+        parser.error(f"unrecognized arguments: {' '.join(strange)}")
+    options.words += rest
+    options.after = " ".join(given[ends + 1 :])
     return options
+
+
+def _defaults() -> argparse.Namespace:
+    return argparse.Namespace(command=None, debug=False)
 
 
 def _guarded(command: Command, options: argparse.Namespace, terminal: Terminal) -> int:
@@ -84,9 +114,8 @@ def _guarded(command: Command, options: argparse.Namespace, terminal: Terminal) 
         code = command(options, terminal)
         terminal.stdout.flush()
         return code
-    except BrokenPipeError:
-        # Whoever read the output has enough. Python would complain about it once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read the output has enough
+        _drop_output()
         return 1
     except KeyboardInterrupt:
         return 130
@@ -96,6 +125,29 @@ def _guarded(command: Command, options: argparse.Namespace, terminal: Terminal) 
     except Exception as error:  # noqa: BLE001 the border of the program
         if options.debug:
             traceback.print_exc()
-        name = type(error).__name__
-        print(f"treadle: unforeseen: {name}: {error} (--debug shows more)", file=terminal.stderr)
+        print(f"treadle: {_border_text(error)} (--debug shows more)", file=terminal.stderr)
         return 1
+
+
+def _border_text(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
+        _drop_output()
+        return f"the output cannot be written: {error.strerror}; send it elsewhere, or make room"
+    return f"unforeseen: {type(error).__name__}: {error}"
+
+
+def _drop_output() -> None:
+    """Send what is left to nowhere; Python would complain about it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _ended(code: int) -> Command:
+    return lambda _options, _terminal: code
+
+
+def _help(parser: argparse.ArgumentParser) -> Command:
+    def show(_: argparse.Namespace, terminal: Terminal) -> int:
+        parser.print_help(terminal.stdout)
+        return 0
+
+    return show

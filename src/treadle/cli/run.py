@@ -8,7 +8,7 @@ import re
 from typing import TextIO
 
 from treadle.agent.result import AnyResult
-from treadle.cli.loading import AnyAgent, find_agent
+from treadle.cli.loading import LOCAL_MODEL, AnyAgent, find_agent
 from treadle.cli.options import add_agent_options
 from treadle.cli.printing import EventPrinter, complain
 from treadle.cli.records import event_record, result_record
@@ -16,6 +16,7 @@ from treadle.cli.terminal import Terminal
 from treadle.cli.watching import watch
 from treadle.errors import ConfigError, TreadleError
 from treadle.events import AnyEvent, StopReason
+from treadle.models.resolve import resolve_model
 
 REFERENCE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
@@ -36,7 +37,8 @@ examples:
   treadle run my_agents:writer "A haiku about looms" --stream
   git diff | treadle run "Review this change:" -
 
-Without a question, or with -, standard input is read.
+Without a question, or with -, standard input is read. After -- all is the question, also a word
+that looks like an option or an agent: treadle run -- --help me
 Exit codes: 0 answered, 1 the run failed, 2 wrong usage, 130 interrupted.
 """
 
@@ -45,7 +47,7 @@ def describe_run(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     parser.description = "Ask an agent, or the built-in assistant, a question and print its answer."
     parser.epilog = EPILOG
-    parser.usage = 'treadle run [options] [module:agent] "question" [-]'
+    parser.usage = 'treadle run [options] [module:agent] "question" [-] [-- question]'
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "words",
@@ -62,7 +64,7 @@ def describe_run(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print one JSON object; with --stream one for each event, a line each",
     )
-    parser.set_defaults(command=run_command)
+    parser.set_defaults(command=run_command, after="")
 
 
 def run_command(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -71,22 +73,34 @@ def run_command(options: argparse.Namespace, terminal: Terminal) -> int:
     Raises:
         ConfigError: there is no question, agent or model.
     """
-    reference, question = question_of(options.words, terminal.stdin)
-    agent = find_agent(
-        reference, model=options.model, max_turns=options.max_turns, terminal=terminal
-    )
+    reference, question = question_of(options.words, terminal.stdin, after=options.after)
+    try:
+        agent = find_agent(
+            reference, model=options.model, max_turns=options.max_turns, terminal=terminal
+        )
+    except ConfigError as error:
+        if isinstance(error.__cause__, ModuleNotFoundError) and options.words == [reference]:
+            raise ConfigError(f"{error} {_asked_as_it_is(reference)}") from error
+        raise
+    _announce(agent, terminal)
     answering = Answering(
         terminal, streams=options.stream, as_json=options.json, debug=options.debug
     )
     return asyncio.run(answering.ask(agent, question))
 
 
-def question_of(words: list[str], stdin: TextIO) -> tuple[str | None, str]:
+def question_of(words: list[str], stdin: TextIO, *, after: str = "") -> tuple[str | None, str]:
     """Return the agent's reference, if there is one, and the question.
+
+    `after` is what stood after `--`: the question as it is.
 
     Raises:
         ConfigError: there is no question, or more than one.
     """
+    if after.strip():
+        if len(words) > 1:
+            raise ConfigError(f"{words[1]!r} is one word too many: the question stands after --.")
+        return (words[0] if words else None), after.strip()
     reads = words[-1:] == ["-"]
     rest = words[:-1] if reads else list(words)
     if len(rest) > 2:
@@ -98,8 +112,25 @@ def question_of(words: list[str], stdin: TextIO) -> tuple[str | None, str]:
         rest.append(stdin.read())
     question = "\n\n".join(rest).strip()
     if not question:
-        raise ConfigError('There is no question; write it in quotes: treadle run "What is 2 + 2?"')
+        words_of_agent = f"{reference} " if reference else ""
+        hint = f" {_asked_as_it_is(reference)}" if reference else ""
+        raise ConfigError(
+            "There is no question; write it in quotes: "
+            f'treadle run {words_of_agent}"What is 2 + 2?"{hint}'
+        )
     return reference, question
+
+
+def _asked_as_it_is(word: str | None) -> str:
+    return f"If {word!r} is the question, write: treadle run -- {word}"
+
+
+def _announce(agent: AnyAgent, terminal: Terminal) -> None:
+    """Say to who watches why nothing happens: a local model takes seconds to load."""
+    model = agent.model
+    if isinstance(model, str) and model.startswith(LOCAL_MODEL) and terminal.stderr.isatty():
+        resolve_model(model, agent=agent.name)  # a wrong name is told, and nothing is loaded
+        print("loading the model ...", file=terminal.stderr, flush=True)
 
 
 class Answering:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.json import encode
+from msgspec.structs import astuple, fields, force_setattr, replace
 
+from treadle.errors import ConfigError
 from treadle.messages import Message, Thread
 from treadle.usage import NOTHING, Price, Usage
 
@@ -15,6 +17,7 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusa
 ToolChoice = Literal["auto", "none", "required"] | str
 """How the model may use tools; any other string is the name of the one tool it must call."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+Rule = Callable[[object], str]
 
 
 class ToolSpec(Struct, frozen=True):
@@ -37,7 +40,11 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `tool_choice` holds for the first call of a run and is "auto" after it, so that a forced
     tool does not force for ever. `timeout` is seconds without a sign of life from the server.
-    `extra_body` is merged into the request's JSON and `extra_headers` into its headers.
+    `extra_body` is merged into the request's JSON and `extra_headers` into its headers. `stop`
+    may be given as one text or a list; it becomes a tuple.
+
+    Raises:
+        ConfigError: a value is not of its field's type, or out of its range.
     """
 
     temperature: float | None = None
@@ -54,6 +61,17 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra_body: dict[str, Any] | None = None
     extra_headers: Mapping[str, str] | None = None
 
+    def __post_init__(self) -> None:
+        stop: Any = self.stop
+        if isinstance(stop, str):
+            force_setattr(self, "stop", (stop,))
+        elif isinstance(stop, list):
+            force_setattr(self, "stop", (*self.stop,) if self.stop else ())
+        for value, check in zip(astuple(self), _CHECKS, strict=True):
+            if value is not None and (wanted := check(value)):
+                name = _FIELDS[_CHECKS.index(check)]
+                raise ConfigError(f"ModelSettings({name}={value!r}): give {wanted}.")
+
     def merged(self, other: ModelSettings | None) -> ModelSettings:
         """Return these settings with everything that `other` sets laid over them."""
         if other is None or other == DEFAULT_SETTINGS:
@@ -61,6 +79,88 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         given = {f.name: getattr(other, f.name) for f in fields(other)}
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
+
+def _number(least: float, most: float, wanted: str) -> Rule:
+    def check(value: object) -> str:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return "" if least <= value <= most else wanted
+        return wanted
+
+    return check
+
+
+def _integer(least: int, wanted: str) -> Rule:
+    def check(value: object) -> str:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return "" if least <= value <= _MOST else wanted
+        return wanted
+
+    return check
+
+
+def _stop(value: object) -> str:
+    known: Any = value
+    if isinstance(value, tuple) and all(isinstance(text, str) and text for text in known):
+        return ""
+    return "a text or a tuple of texts, none of them empty"
+
+
+def _tool_choice(value: object) -> str:
+    known = isinstance(value, str) and value
+    return "" if known else "'auto', 'none', 'required' or the name of a tool"
+
+
+def _parallel(value: object) -> str:
+    return "" if isinstance(value, bool) else "True or False"
+
+
+def _effort(value: object) -> str:
+    known = get_args(Effort)
+    return "" if value in known else f"one of {', '.join(map(repr, known))}"
+
+
+def _extra_body(value: object) -> str:
+    wanted = "a dict of JSON values, its keys texts"
+    known: Any = value
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in known):
+        return wanted
+    try:
+        encode(known)
+    except UnicodeEncodeError:
+        return ""  # a lone surrogate, which providers clean away
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return f"{wanted} ({error})"
+    return ""
+
+
+def _extra_headers(value: object) -> str:
+    known: Any = value
+    if isinstance(value, Mapping) and all(
+        isinstance(text, str) for item in known.items() for text in item
+    ):
+        return ""
+    return "a mapping of texts to texts"
+
+
+_MOST = 2**63 - 1  # an int in JSON that any server can read
+_RULES: dict[str, Rule] = {
+    "temperature": _number(0, _MOST, "a number from 0 up"),
+    "top_p": _number(0, 1, "a number from 0 to 1"),
+    "max_output_tokens": _integer(1, "an int of at least 1"),
+    "stop": _stop,
+    "seed": _integer(-_MOST, "an int"),
+    "frequency_penalty": _number(-_MOST, _MOST, "a number"),
+    "presence_penalty": _number(-_MOST, _MOST, "a number"),
+    "tool_choice": _tool_choice,
+    "parallel_tool_calls": _parallel,
+    "reasoning_effort": _effort,
+    "timeout": _number(5e-324, _MOST, "a number of seconds above 0"),
+    "extra_body": _extra_body,
+    "extra_headers": _extra_headers,
+}
+"""What to give for each setting: "" when the value is that already."""
+_FIELDS = tuple(ModelSettings.__struct_fields__)
+_CHECKS = tuple(_RULES[name] for name in _FIELDS)
 
 DEFAULT_SETTINGS = ModelSettings()
 

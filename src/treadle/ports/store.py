@@ -62,6 +62,9 @@ class Store(Protocol):
     ) -> int:
         """Write one batch and return its revision.
 
+        A method that never waits may have an attribute `never_waits` that is true: then callers
+        take no care that nothing comes in between.
+
         Raises:
             RevisionConflict: the journal is not at `expected_revision`; nothing was written.
             LeaseLost: `fence` is not the newest one; nothing was written.

@@ -229,8 +229,11 @@ def _message(
     text = masked(complaint.text, asked.secrets)[:1000] or "no reason given"
     number = f" ({status})" if status else ""
     trailer = f" [request {request_id}]" if request_id else ""
+    said = f"{asked.provider}, model {asked.model!r}{number}: {text}{trailer}"
     hint = _hint(kind, status, complaint, asked, headers)
-    return f"{asked.provider}, model {asked.model!r}{number}: {text}{trailer}{hint and ' ' + hint}"
+    if not hint:
+        return said
+    return f"{said} {hint}" if text.endswith((".", "!", "?")) else f"{said}. {hint}"
 
 
 def _hint(
@@ -245,6 +248,10 @@ def _hint(
         return "Check the key: api_key=, or the environment variable."
     if kind is RateLimited and status == 402:
         return "The account has no credit left."
+    if kind is RateLimited:
+        return _hint_of_limit(complaint)
+    if kind is Overloaded:
+        return "The server is failing or busy: try later, or more often with Retry(attempts=)."
     if status == 404 and ("model" in complaint.code or "model" in complaint.text.lower()):
         return f"Is the name {asked.model!r} right, and open to this key?"
     if status == 404:
@@ -252,6 +259,13 @@ def _hint(
     if status is not None and 300 <= status < 400:
         return f"The server points to {headers.get('location', 'elsewhere')!r}; set base_url so."
     return ""
+
+
+def _hint_of_limit(complaint: Complaint) -> str:
+    """Return what to do about a limit: one on the rate passes, a spent quota does not."""
+    if complaint.code.lower() in _QUOTA_CODES or _QUOTA.search(complaint.text):
+        return "The account's quota is spent: waiting does not help, look at its plan and billing."
+    return "Ask less often, or wait longer between attempts with Retry(first_wait=)."
 
 
 def _is_spent(headers: Mapping[str, str], reset: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Self
@@ -266,9 +267,11 @@ def _broken(error: Exception, url: URL) -> ModelError:
     """Return what an answer without an end means."""
     if isinstance(error, TimeoutError):
         return ModelTimeout(f"{_place(url)} stopped in the middle of its reply; gave up waiting.")
-    reason = _reason(error)
+    early = isinstance(error, _aiohttp().ClientPayloadError)  # its text is aiohttp's own internals
+    reason = "it was closed before the end that was announced" if early else _reason(error)
     return IncompleteReply(
-        f"The connection to {_place(url)} broke in the middle of the reply: {reason}.",
+        f"The connection to {_place(url)} broke in the middle of the reply: {reason}. Try again; "
+        "if it stays so, look at the server's log and at any proxy on the way.",
         retryable=True,
     )
 
@@ -276,6 +279,9 @@ def _broken(error: Exception, url: URL) -> ModelError:
 def _reason(error: Exception) -> str:
     inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
     text = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+    number = getattr(inner, "errno", None)
+    if number and "Connect call failed" in str(text):  # asyncio's words, with a bare address
+        return os.strerror(number).lower()
     return str(text).rstrip(".")
 
 

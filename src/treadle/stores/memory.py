@@ -88,6 +88,8 @@ class MemoryStore:
         _wake(journal)
         return revision + 1
 
+    append.never_waits = True  # pyright: ignore[reportFunctionMemberAccess] see the port
+
     async def read(self, conversation_id: str, from_revision: int = 0) -> Sequence[Batch]:
         """Return the batches after `from_revision`, oldest first."""
         return self._find(conversation_id).batches[max(0, from_revision) :]
@@ -122,11 +124,14 @@ class MemoryStore:
         self._journals.pop(conversation_id, None)
 
     async def claim(self, conversation_id: str, owner: str, seconds: float) -> Lease:
-        """Take the conversation, or raise `ConversationBusy` while another's lease is alive."""
+        """Take the conversation, or raise `ConversationBusy` while any lease of it is alive.
+
+        That holds for a lease of the same `owner` too: two runs of one ID are two runs.
+        """
         journal = self._find(conversation_id)
         now = self._clock.now()
         lease = journal.lease
-        if lease is not None and lease.expires_at > now and lease.owner != owner:
+        if lease is not None and lease.expires_at > now:
             left = (lease.expires_at - now).total_seconds()
             raise ConversationBusy(
                 f"Conversation {conversation_id!r} is owned by run {lease.owner!r} "

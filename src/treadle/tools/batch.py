@@ -18,6 +18,7 @@ class Batch:
     """
 
     __slots__ = (
+        "_begun",
         "_calls",
         "_guard",
         "_max_parallel",
@@ -35,7 +36,7 @@ class Batch:
         self._calls = calls
         self._max_parallel = max_parallel
         self._guard: WriteGuard | None = None
-        self._next = 0
+        self._next = self._begun = 0
         self._running: dict[int, bool] = {}
         self.outcomes: list[ToolOutcome | None] = [None] * len(calls)
         self.first = self._take()
@@ -44,6 +45,11 @@ class Batch:
     def begun(self) -> list[str]:
         """The IDs of the calls that begin at once."""
         return [self._calls[place].id for place in self.first]
+
+    @property
+    def taken(self) -> list[str]:
+        """The IDs of all calls that have begun."""
+        return [call.id for call in self._calls[: self._begun]]
 
     @property
     def unfinished(self) -> list[ToolCall]:
@@ -60,6 +66,8 @@ class Batch:
         return [outcome for outcome in self.outcomes if outcome is not None]
 
     async def _run_together(self, ready: list[int]) -> None:
+        task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
         try:
             async with asyncio.TaskGroup() as group:
                 tasks: set[asyncio.Task[None]] = set()
@@ -74,6 +82,8 @@ class Batch:
 
                 tasks.update(group.create_task(follow(place)) for place in ready)
         except BaseExceptionGroup as failures:
+            if task is not None and task.cancelling() > before:
+                task.uncancel()  # the group's own: before Python 3.13 it may leave that behind
             raise failures.exceptions[0] from failures  # the first is why the others were cancelled
 
     async def _run_place(self, place: int) -> list[int]:
@@ -100,4 +110,5 @@ class Batch:
             self._running[self._next] = beside
             taken.append(self._next)
             self._next += 1
+            self._begun = self._next
         return taken

@@ -119,6 +119,8 @@ class ToolRunner:
         span = new_span_id() if self._watch.live else ""
         started = time.perf_counter()
         ctx.tool = call.name
+        task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
         try:
             outcome = await self._attempt(first, call, ctx, span)
         except CallFailed as failure:
@@ -128,8 +130,16 @@ class ToolRunner:
                 stage=failure.stage,
                 fatal=failure.fatal,
             )
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             ctx.close()
+            if task is None or task.cancelling() == before:  # nobody cancelled this call
+                text = f"Tool {call.name!r} failed: something that it waited for was cancelled."
+                outcome = ToolOutcome(
+                    call=first, result=error_result(first, text), stage="execution"
+                )
+                outcome = _as_fatal(outcome, self.registry.get(call.name), error)
+                self._tell_finished(outcome, span, time.perf_counter() - started)
+                return outcome
             cancelled = ToolOutcome(
                 call=first, result=error_result(first, "The call was cancelled."), stage="cancelled"
             )
@@ -146,14 +156,16 @@ class ToolRunner:
         if self._hooks.before_tool:
             answer = await self._before(ctx, call, keywords)
             if isinstance(answer, ToolResult):
-                return ToolOutcome(call=first, result=answer)
+                result = replace(answer, call_id=first.id, name=first.name)
+                return ToolOutcome(call=first, result=result)
             if answer is not keywords:
                 arguments, keywords = answer, _decoded(tool, answer)
         value = await self._call(tool, call, ctx, arguments, keywords, span)
         result = _as_result(first, value, tool)
         for after_tool in self._hooks.after_tool:
             try:
-                result = await after_tool(ctx, call, result) or result
+                rewritten = await after_tool(ctx, call, result) or result
+                result = replace(rewritten, call_id=first.id, name=first.name)
             except ToolError as error:
                 raise CallFailed(str(error), "execution") from None
         return ToolOutcome(call=first, result=result, control=_control(tool, value))
@@ -292,6 +304,12 @@ def _control(tool: Tool, value: object) -> Control | None:
     if isinstance(value, Control):
         return value
     return Interrupt(f"Tool {tool.name!r} interrupts the run.") if tool.interrupt else None
+
+
+def _as_fatal(outcome: ToolOutcome, tool: Tool | None, error: BaseException) -> ToolOutcome:
+    if tool is None or tool.on_error != "fail":
+        return outcome
+    return replace(outcome, fatal=ToolError(f"{outcome.result.text} ({error!r})"))
 
 
 def _fatal(tool: Tool, error: Exception) -> Exception | None:

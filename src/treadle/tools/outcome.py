@@ -18,6 +18,7 @@ from treadle.values import clean, json_text
 ResultPart = Text | Image | Audio | File
 PLAIN = frozenset((int, float, bool, dict, type(None)))
 """Types of values that are neither parts nor ask for anything."""
+MOST_ERROR_BYTES = 40_000
 
 
 class ToolOutcome(Struct, frozen=True, kw_only=True):
@@ -37,9 +38,19 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     fatal: Exception | None = None
 
 
-def error_result(call: ToolCall, text: str) -> ToolResult:
-    """Return the result that tells the model what went wrong."""
-    return ToolResult(call.id, call.name, (Text(clean(text)),), is_error=True)
+def error_result(call: ToolCall, text: str, max_output: int = MOST_ERROR_BYTES) -> ToolResult:
+    """Return the result that tells the model what went wrong, in at most `max_output` bytes."""
+    return ToolResult(call.id, call.name, (Text(cut(clean(text), max_output)),), is_error=True)
+
+
+def describe(error: BaseException) -> str:
+    """Return "TypeName: text", or the name alone when the exception cannot tell its text."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception as failure:  # noqa: BLE001 __str__ is the caller's code and may raise anything
+        return f"{name} (its text cannot be told: __str__ raised {type(failure).__name__})"
+    return f"{name}: {text}" if text else name
 
 
 def result_of(call: ToolCall, value: object, max_output: int) -> ToolResult:

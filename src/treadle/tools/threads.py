@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any
+from weakref import WeakMethod
 
 from treadle.errors import ToolError
 
@@ -22,11 +24,16 @@ class ToolThreads:
     """Runs sync functions off the event loop, each with a copy of the caller's context variables.
 
     A thread cannot be stopped from outside. A call that timed out keeps its thread until it
-    returns; `stuck` counts those, and when all threads are stuck a new call is refused.
+    returns; `stuck` counts those, and when all threads are stuck a new call is refused. A forked
+    child, where no other thread survives, begins with none.
     """
 
     def __init__(self, most: int = MOST_THREADS) -> None:
         self._most = most
+        self._begin()
+        _call_in_children(WeakMethod(self._begin))
+
+    def _begin(self) -> None:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
@@ -71,15 +78,16 @@ class ToolThreads:
             self.stuck -= 1
 
     def _work(self) -> None:
-        while True:
+        jobs = self._jobs
+        while jobs is self._jobs:  # a tool that forked returns in the child, where it is not ours
             with self._lock:
                 self._idle += 1
             try:
-                context, function, job = self._jobs.get(timeout=IDLE_SECONDS)
+                context, function, job = jobs.get(timeout=IDLE_SECONDS)
             except Empty:
                 with self._lock:
                     self._idle -= 1
-                    if self._jobs.empty():
+                    if jobs.empty():
                         self._threads -= 1
                         return
                 continue
@@ -87,6 +95,18 @@ class ToolThreads:
                 self._idle -= 1
             _run_job(context, function, job)
             del context, function, job  # an idle thread keeps nothing of the last call alive
+
+
+def _call_in_children(method: WeakMethod[Callable[[], None]]) -> None:
+    """Have a method called in every forked child, as long as its object lives."""
+
+    def call() -> None:
+        bound = method()
+        if bound is not None:
+            bound()
+
+    if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+        os.register_at_fork(after_in_child=call)
 
 
 def _run_job(context: Context, function: Callable[[], Any], job: Future[Any]) -> None:

@@ -140,13 +140,15 @@ decode_exactly = msgspec.json.Decoder(WireReply).decode
 """Decode a reply or chunk that is as documented; the text in it is clean but for NUL."""
 
 NUL = b"\\u0000"
+_BLOCK = {"text", "thinking"}
+_CALL = {"function", "custom"}
 
 
 def decode_object(body: bytes) -> WireReply:
     """Return a reply with clean text; fields of a type that they cannot have count as absent.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: it is no JSON object, or its content or tool calls are of no known type.
     """
     if NUL not in body:
         try:
@@ -160,7 +162,7 @@ def decode_loosely(body: bytes) -> WireReply:
     """Like `decode_object`, but half surrogate pairs stay: the next chunk may bring the others.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: as `decode_object` does.
     """
     try:
         return _reply_in(json.loads(body.decode("utf-8", "replace")))
@@ -225,9 +227,29 @@ def _mapping(value: object) -> dict[str, Any] | None:
 
 
 def _content(value: object) -> str | list[Any] | None:
-    if is_object(value):
+    """Return content; counted as absent, a wrong type of it would be an empty answer."""
+    if value is None or isinstance(value, str) or is_array(value):
+        return value
+    if is_object(value) and not _BLOCK.isdisjoint(value):  # one block stands for a list of one
         return [value]
-    return value if is_array(value) else _text(value)
+    raise ValueError(f"`content` is neither text, a list nor null but {_shown(value)}")
+
+
+def _calls(value: object) -> list[WireCall] | None:
+    """Return tool calls; counted as absent, a wrong type of them would be an empty answer."""
+    if value is None:
+        return None
+    items = [value] if is_object(value) and not _CALL.isdisjoint(value) else value
+    if not is_array(items):
+        raise ValueError(f"`tool_calls` is no list but {_shown(value)}")
+    for item in items:
+        if item is not None and not is_object(item):
+            raise ValueError(f"a tool call is no object but {_shown(item)}")
+    return [_loosened(WireCall, item) for item in items if item is not None]
+
+
+def _shown(value: object) -> str:
+    return encode(value).decode()[:40]
 
 
 def _arguments(value: object) -> str | dict[str, Any] | None:
@@ -268,7 +290,7 @@ _COERCERS: dict[type[Any], dict[str, Callable[[Any], Any]]] = {
         "reasoning": _text,
         "reasoning_details": _list_of(_mapping),
         "refusal": _text,
-        "tool_calls": _list_of(_one(WireCall)),
+        "tool_calls": _calls,
         "function_call": _one(WireFunction),
         "annotations": _list_of(_same),
         "extra_content": _mapping,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -33,6 +33,7 @@ from treadle.providers.openai.chat_thoughts import ThoughtFold, continued
 from treadle.values import clean
 
 _DONE = b"[DONE]"
+_NO_HEADERS: Mapping[str, str] = {}
 _LISTS = ("annotations", "images", "executed_tools")
 _RARE = (*_LISTS, "refusal", "reasoning_details", "function_call", "extra_content", "audio")
 
@@ -41,7 +42,7 @@ class ChatFold:
     """Folds event payloads into deltas and, at the end, the reply.
 
     A reply is whole when a finish reason or ``[DONE]`` came; `done` says that ``[DONE]`` did, and
-    `spoke` that any chunk did.
+    `spoke` that any chunk did. `headers` are the answer's, for error messages.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class ChatFold:
         "_calls",
         "_finish",
         "_half",
+        "_headers",
         "_host",
         "_id",
         "_loose",
@@ -63,9 +65,10 @@ class ChatFold:
         "spoke",
     )
 
-    def __init__(self, host: str, asked: Asked) -> None:
+    def __init__(self, host: str, asked: Asked, headers: Mapping[str, str] = _NO_HEADERS) -> None:
         self._host = host
         self._asked = asked
+        self._headers = headers
         self._text: list[str] = []
         self._thoughts = ThoughtFold()
         self._calls = CallFold()
@@ -188,7 +191,8 @@ class ChatFold:
         try:
             return decode_loosely(payload)
         except ValueError as error:
-            problem = bad_reply(payload, self._asked, f"an event: {error}")
+            why = f"an event: {error}"
+            problem = bad_reply(payload, self._asked, why, headers=self._headers)
             problem.partial = self.partial
             raise problem from error
 

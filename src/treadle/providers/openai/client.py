@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from urllib.parse import urlencode
 
-from treadle.errors import IncompleteReply, MissingKey, ModelError, ModelTimeout
+from treadle.errors import IncompleteReply, MissingKey, ModelError, ModelTimeout, UnknownModel
 from treadle.ports.clock import SYSTEM_CLOCK
 from treadle.ports.model import (
     DEFAULT_SETTINGS,
@@ -50,6 +50,7 @@ class OpenAI:
     tasks, threads and event loops.
 
     Raises:
+        UnknownModel: `model` is empty.
         ConfigError: `base_url` is no http or https address.
     """
 
@@ -77,6 +78,11 @@ class OpenAI:
     _prepared: tuple[Mapping[str, str], Asked] | None = field(init=False)
 
     def __post_init__(self) -> None:
+        if not self.model.strip():
+            raise UnknownModel(
+                "The name of the model is empty; write which one the server is to run, for example "
+                '"openai:gpt-5.2" or OpenAI("gpt-5.2").'
+            )
         address = (self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip()
         overrules = {
             "max_tokens_field": self.max_tokens_field,
@@ -139,7 +145,7 @@ class OpenAI:
                 for delta in _at_once(await self._whole(response, asked)):
                     yield delta
                 return
-            reading = _Reading(self._dialect.host, asked)
+            reading = _Reading(self._dialect.host, asked, response.headers)
             pieces = response.pieces()
             try:
                 async for piece in pieces:
@@ -152,7 +158,7 @@ class OpenAI:
                 if not reading.fold.is_whole:
                     error.partial = reading.fold.partial
                     raise
-            for delta in reading.last(response.headers):
+            for delta in reading.last():
                 yield delta
         except ModelError as error:
             self._name(error)
@@ -222,13 +228,14 @@ class OpenAI:
 class _Reading:
     """One stream that is being read."""
 
-    __slots__ = ("_asked", "_head", "_reader", "fold")
+    __slots__ = ("_asked", "_head", "_headers", "_reader", "fold")
 
-    def __init__(self, host: str, asked: Asked) -> None:
+    def __init__(self, host: str, asked: Asked, headers: Mapping[str, str]) -> None:
         self._asked = asked
         self._head = b""
+        self._headers = headers
         self._reader = SseReader()
-        self.fold = ChatFold(host, asked)
+        self.fold = ChatFold(host, asked, headers)
 
     def take(self, piece: bytes) -> list[ModelDelta]:
         """Return what one read brought."""
@@ -236,11 +243,11 @@ class _Reading:
             self._head += piece[:400]
         return self.fold.feed(self._reader.feed(piece))
 
-    def last(self, headers: Mapping[str, str]) -> list[ModelDelta]:
+    def last(self) -> list[ModelDelta]:
         """Return what is left at the end, and the reply."""
         deltas = self.fold.feed_last(self._reader.end())
-        if not self.fold.spoke and "event-stream" not in headers.get("content-type", ""):
-            raise bad_reply(self._head, self._asked, "no event came", headers=headers)
+        if not self.fold.spoke and "event-stream" not in self._headers.get("content-type", ""):
+            raise bad_reply(self._head, self._asked, "no event came", headers=self._headers)
         return [*deltas, self.fold.finish()]
 
 

@@ -1,0 +1,55 @@
+"""Check the history that a caller brings: results of earlier runs, or messages built by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from treadle.agent.calls import tidy
+from treadle.errors import InvalidInput
+from treadle.journal import interrupted
+from treadle.messages import Message, Thread, ToolCall, ToolResult
+
+
+def own_history(history: Sequence[Message]) -> tuple[Thread, str | None]:
+    """Return a thread that any provider accepts, and the text of a leading system message.
+
+    A call without a result gets one that says so.
+
+    Raises:
+        InvalidInput: a result without a call, or an item that is no message.
+    """
+    if isinstance(history, Thread):  # it comes from a result, and is valid
+        return Thread(history), None
+    thread, system = Thread(), None
+    waiting: tuple[ToolCall, ...] = ()
+    for place, message in enumerate(history):
+        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] untyped callers
+            raise InvalidInput(f"history holds Message objects, got {message!r:.60}.")
+        if message.role == "system" and not place:
+            system = message.text
+            continue
+        if message.role == "tool":
+            thread.append(_answered(message.tool_results, waiting))
+            waiting = ()
+            continue
+        if waiting:
+            thread.append(_answered((), waiting))
+        said = replace(message, parts=tuple(filter(None, map(tidy, message.parts))))
+        thread.append(message if said == message else said)
+        waiting = said.tool_calls
+    if waiting:
+        thread.append(_answered((), waiting))
+    return thread, system
+
+
+def _answered(results: Sequence[ToolResult], calls: Sequence[ToolCall]) -> Message:
+    """Return one result for each call, in order."""
+    found = {result.call_id: result for result in results}
+    orphan = next((name for name in found if name not in {call.id for call in calls}), None)
+    if orphan is not None:
+        raise InvalidInput(
+            f"history has a result for call {orphan!r}, which the message before it does not make."
+        )
+    return Message("tool", tuple(found.get(call.id) or interrupted(call) for call in calls))
