@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
-from treadle import Agent, ModelRequest, tool
+from treadle import Agent, Event, ModelRequest, tool
 from treadle.testing import FunctionModel, ScriptedModel, calls
 
 
@@ -139,3 +140,115 @@ def test_ctrl_c_waits_for_the_runs_clean_up() -> None:
 
     assert said == ["asked", "stopped", "interrupted", "went on ok"]
     assert (errors, code) == ("", 0)
+
+
+def outcome_of(work: Callable[[], str], *, within: float = 10) -> object:
+    """What this returns or raises in a thread of its own, which must end in time."""
+    found: list[object] = []
+
+    def call() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:  # noqa: BLE001 it is what is looked at
+            found.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(within)
+    assert not thread.is_alive(), "run_sync() hangs"
+    return found[0]
+
+
+def ask(model: FunctionModel) -> str:
+    """The output of one sync run."""
+    return Agent("a", model).run_sync("x").output
+
+
+class Leaving:
+    """An observer that ends the process at the first event."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def on_event(self, event: Event) -> None:
+        """Leave."""
+        self.seen += 1
+        sys.exit(4)
+
+
+OK = FunctionModel(lambda request: "ok")
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt("stop")])
+def test_a_model_that_ends_the_process(raised: BaseException) -> None:
+    """The caller gets what was raised; later runs, and one that goes on meanwhile, are served."""
+    asked = threading.Event()
+    go_on = asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+    outputs: list[object] = []
+
+    async def wait(request: ModelRequest) -> str:
+        loops.append(asyncio.get_running_loop())
+        asked.set()
+        await go_on.wait()
+        return "went on"
+
+    def leave(request: ModelRequest) -> str:
+        raise raised
+
+    waiting = threading.Thread(
+        target=lambda: outputs.append(outcome_of(lambda: ask(FunctionModel(wait)))), daemon=True
+    )
+    waiting.start()
+    assert asked.wait(10)
+
+    caught = outcome_of(lambda: ask(FunctionModel(leave)))
+    later = outcome_of(lambda: ask(OK))
+    loops[0].call_soon_threadsafe(go_on.set)
+    waiting.join(10)
+
+    assert type(caught) is type(raised)
+    assert str(caught) == str(raised)
+    assert later == "ok"
+    assert outputs == ["went on"]
+
+
+def test_an_observer_that_ends_the_process() -> None:
+    """sys.exit() in an observer hangs neither this run nor the next one."""
+
+    leaving = Leaving()
+    caught = outcome_of(lambda: Agent("a", OK).run_sync("x", observers=[leaving]).output)
+
+    assert leaving.seen
+    assert caught == "ok" or isinstance(caught, SystemExit), "as the run treats its observers"
+    assert outcome_of(lambda: ask(OK)) == "ok"
+
+
+def test_a_loop_that_is_stopped() -> None:
+    """Runs that wait are failed in words, what they hold is put away, and the next loop is new."""
+    loops: list[asyncio.AbstractEventLoop] = []
+    put_away: list[str] = []
+
+    async def stop(request: ModelRequest) -> str:
+        loop = asyncio.get_running_loop()
+        loops.append(loop)
+        loop.stop()
+        try:
+            await loop.create_future()
+        finally:
+            put_away.append("model")
+        return "never"
+
+    def note(request: ModelRequest) -> str:
+        loops.append(asyncio.get_running_loop())
+        return "ok"
+
+    caught = outcome_of(lambda: ask(FunctionModel(stop)))
+    later = outcome_of(lambda: ask(FunctionModel(note)))
+
+    assert isinstance(caught, RuntimeError)
+    assert "was stopped before the run ended" in str(caught)
+    assert put_away == ["model"]
+    assert later == "ok"
+    assert loops[0] is not loops[1]
+    assert loops[0].is_closed()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 import pytest
@@ -191,3 +191,29 @@ async def test_a_type_that_has_no_schema() -> None:
         await Agent("a", model, output_type=type(model)).run("x")
 
     assert model.requests == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["", "Point", "a b", b"", [], [int], {}, {"type": "object"}, (), (int,), 0, 1.5, ...]
+)
+@pytest.mark.parametrize("of_the_run", [True, False])
+async def test_a_value_where_a_type_belongs(kind: Any, of_the_run: bool) -> None:
+    """Refused in words with the value, whatever it is, before any call."""
+    model = ScriptedModel(["x"])
+
+    of_agent: dict[str, Any] = {} if of_the_run else {"output_type": kind}
+    of_run: dict[str, Any] = {"output_type": kind} if of_the_run else {}
+
+    with pytest.raises(ConfigError) as caught:
+        await Agent("a", model, **of_agent).run("x", **of_run)
+
+    assert f"output_type={kind!r} cannot be asked of a model: " in str(caught.value)
+    assert model.requests == []
+
+
+async def test_a_type_that_cannot_be_hashed() -> None:
+    """A note in `Annotated` may be anything; the type is one all the same."""
+    model = ScriptedModel(['{"result": 3}'], native_output=True)
+    kind: Any = Annotated[int, {"unit": "m"}]
+
+    assert (await Agent("a", model, output_type=kind).run("x")).output == 3

@@ -33,9 +33,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("tests.cli.agent:adder", "There is no module 'tests.cli.agent' in "),
         ("tests/cli/agents.py:adder", "name the module, for example tests.cli.agents:adder."),
         ("tests.cli.agents:addr", "has no 'addr'. Its agents: counter, adder,"),
-        ("tests.cli.agents:number", "is no agent but a int. Its agents: counter, adder,"),
+        ("tests.cli.agents:number", "is no agent; its type is int. Its agents: counter, adder,"),
         ("tests.cli.agents:adder.xname", "has no 'adder.xname'"),
-        ("json:load", "is no agent but a function. It has no agents."),
+        ("json:load", "is no agent; its type is function. It has no agents."),
         ("json:lods", "Module 'json' has no 'lods'. Did you mean 'loads'?"),
     ],
 )
@@ -61,7 +61,7 @@ def test_modules_of_the_folder_are_found(folder: Path) -> None:
     [
         ("x = 1\n1 / 0\n", r"ZeroDivisionError: division by zero \(.*broken.py, line 2\)$"),
         ("import not_there\n", r"No module named 'not_there' \(.*broken.py, line 1\)$"),
-        ("x = = 1\n", "SyntaxError: invalid syntax"),
+        ("x = 1\nx = = 1\n", r"SyntaxError: invalid syntax \(.*broken.py, line 2\)$"),
         ("import sys\nsys.exit('no')\n", r"SystemExit: no \(.*broken.py, line 2\)$"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Treadle
 from treadle import __version__
+from treadle.cli.main import main
 
 
 def test_without_a_command_help_is_shown(treadle: Treadle) -> None:
@@ -68,6 +69,50 @@ def test_debug_shows_the_traceback(treadle: Treadle, place: int) -> None:
     assert "Traceback" in debugged.err
     assert debugged.err.endswith(plain.err)
     assert plain.code == debugged.code == 2
+
+
+@pytest.mark.parametrize("closed", [("stdin",), ("stderr",), ("stdin", "stderr")])
+def test_closed_streams_are_empty_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], closed: tuple[str, ...]
+) -> None:
+    """`<&-` and `2>&-`: nothing to read and nobody to tell, but an answer all the same."""
+    for name in closed:
+        monkeypatch.setattr(f"sys.{name}", None)
+
+    assert main(["run", "tests.cli.agents:counter", "hi"]) == 0
+    assert capsys.readouterr().out == "1: hi\n"
+
+
+def test_a_closed_output_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`>&-`: there is nowhere to put an answer, so none is asked for."""
+    monkeypatch.setattr("sys.stdout", None)
+
+    assert main(["run", "tests.cli.agents:counter", "hi"]) == 2
+    assert capsys.readouterr().err == (
+        "treadle: standard output is closed; leave it open, or send it to /dev/null.\n"
+    )
+
+
+@pytest.mark.parametrize("words", [("--stream",), ()])
+def test_a_full_output_is_told(words: tuple[str, ...]) -> None:
+    """A disk without room is one clear line, once."""
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "treadle", "run", "tests.cli.agents:counter", "hi", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
+
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "treadle: the output cannot be written: No space left on device; "
+        "send it elsewhere, or make room.\n"
+    )
 
 
 @pytest.mark.e2e

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -42,6 +43,10 @@ def test_the_question_may_come_from_a_pipe(
         ([" "], "There is no question"),
         (["-"], "There is no question"),
         ([f"{AGENTS}:counter"], "There is no question"),
+        (["--"], "There is no question"),
+        (["foo:bar"], "If 'foo:bar' is the question, write: treadle run -- foo:bar"),
+        (["a", "b", "--", "c"], "'b' is one word too many: the question stands after --."),
+        (["hello", "--model", "openai:"], "The name of the model is empty; write which"),
         (["what", "is"], "'what' names no agent; write module:attribute"),
         (["what", "is", "this?"], "'this?' is one word too many; put the question in quotes"),
         (["hello", "--model", "nobody:x"], "names no installed provider"),
@@ -68,6 +73,43 @@ def test_what_cannot_be_asked_is_wrong_usage(treadle: Treadle, words: list[str],
 def test_options_may_stand_anywhere(treadle: Treadle, words: list[str]) -> None:
     """Before, between and after the words."""
     assert json.loads(treadle("run", *words).out)["output"] == "1: hello"
+
+
+@pytest.mark.parametrize("question", ["--help me", "foo:bar", f"{AGENTS}:adder", "-", "a -- b"])
+def test_after_two_dashes_all_is_the_question(treadle: Treadle, question: str) -> None:
+    """Words that look like an option, an agent or standard input can be asked, too."""
+    ended = treadle("run", f"{AGENTS}:counter", "--", *question.split(), stdin="not read")
+
+    assert (ended.code, ended.out) == (0, f"1: {question}\n")
+
+
+def test_a_module_that_is_none_may_be_a_question(treadle: Treadle) -> None:
+    """With a question from a pipe, too, the error says how to ask the word itself."""
+    ended = treadle("run", "foo:bar", stdin="text")
+
+    assert ended.code == 2
+    assert "There is no module 'foo'" in ended.err
+    assert ended.err.endswith("write: treadle run -- foo:bar\n")
+
+
+class _Screen(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("screen", "count"), [(_Screen(), 1), (io.StringIO(), 0)])
+def test_loading_the_local_model_is_told(
+    treadle: Treadle, monkeypatch: pytest.MonkeyPatch, screen: io.StringIO, count: int
+) -> None:
+    """Once, on a terminal only; here the file it names is no model, so nothing is loaded."""
+    monkeypatch.setenv("TREADLE_LOCAL_MODEL", __file__)
+    monkeypatch.setattr("sys.stderr", screen)
+    ended = treadle("run", "hello", "--model", "local:")
+
+    assert ended.code in (1, 2)
+    assert screen.getvalue().count("loading the model ...\n") == count
 
 
 def test_streaming_shows_text_and_calls(treadle: Treadle) -> None:

@@ -182,6 +182,10 @@ def test_the_message_says_who_what_and_which_request() -> None:
         (404, b"not found", {}, "/v1"),
         (402, b"", {}, "no credit"),
         (307, b"", {"location": "https://elsewhere/v1"}, "'https://elsewhere/v1'"),
+        (429, b"slow", {}, "Ask less often"),
+        (429, openai_error("no", "insufficient_quota"), {}, "quota is spent"),
+        (500, b"", {}, "try later"),
+        (503, b"busy", {}, "Retry(attempts=)"),
     ],
 )
 def test_the_message_says_what_to_do(
@@ -189,6 +193,25 @@ def test_the_message_says_what_to_do(
 ) -> None:
     """Where it is known, the message ends with what helps."""
     assert hint in str(error_of(status, body, headers))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "text"),
+    [
+        (307, b"", {"location": "x"}, "(307): no reason given. The server points to"),
+        (404, b"404 page not found", {}, "404 page not found. Is base_url right?"),
+        (404, b"Not here.", {}, "Not here. Is base_url right?"),
+        (404, b"What?", {}, "What? Is base_url right?"),
+        (404, b"not here", {"x-request-id": "r-1"}, "not here [request r-1]. Is base_url"),
+        (404, b"Not here.", {"x-request-id": "r-1"}, "Not here. [request r-1] Is base_url"),
+        (429, b"slow", {}, "(429): slow. Ask less often"),
+    ],
+)
+def test_sentences_do_not_run_together(
+    status: int, body: bytes, headers: dict[str, str], text: str
+) -> None:
+    """The server's words and the advice are sentences of their own."""
+    assert text in str(error_of(status, body, headers))
 
 
 def test_no_key_is_in_a_message() -> None:

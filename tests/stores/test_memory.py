@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from tests.stores.parts import BEGAN, ENDED, PAUSED, said
-from treadle import ConversationNotFound, MemoryStore, RevisionConflict
+from treadle import ConversationBusy, ConversationNotFound, MemoryStore, RevisionConflict
 from treadle.journal import AnyEntry
 from treadle.ports.store import ConversationStatus
 from treadle.testing import FakeClock
@@ -286,3 +286,24 @@ async def test_wait_wakes_up_in_another_event_loop() -> None:
         await store.append("c", 0, [BEGAN])
 
     assert waiting.result() == 1
+
+
+async def test_a_lease_keeps_its_own_owner_out_too() -> None:
+    """Two runs of one ID are two runs: the second waits until the lease is released or expired."""
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    await store.create("c")
+    first = await store.claim("c", "r1", 15)
+
+    with pytest.raises(ConversationBusy, match="owned by run 'r1'"):
+        await store.claim("c", "r1", 15)
+    assert await store.append("c", 0, [BEGAN], fence=first.fence) == 1, "the first still owns it"
+    await store.release(first)
+    second = await store.claim("c", "r1", 15)
+    clock.advance(15)
+    third = await store.claim("c", "r1", 15)
+
+    assert first.fence < second.fence < third.fence
+    await store.release(second)
+    with pytest.raises(ConversationBusy):
+        await store.claim("c", "r1", 15)

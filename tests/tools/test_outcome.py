@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from tests.tools.parts import asked, results_of, run_calls
-from treadle import Agent, Image, Text, tool
+from treadle import Agent, Image, Text, ToolCall, tool
 from treadle.testing import ScriptedModel, calls
+from treadle.tools.outcome import describe, error_result
 
 PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -96,3 +97,65 @@ async def test_values_come_back_in_their_own_type() -> None:
 
     assert found.value == {"ok": True, "n": 2**70}
     assert msgspec.json.decode(found.text)["ok"] is True
+
+
+def test_a_long_error_is_cut() -> None:
+    """The model gets its head and its tail, never megabytes."""
+    call = ToolCall.of("fail", {}, id="1")
+
+    found = error_result(call, "begin" + "x" * 5_000_000 + "end")
+    short = error_result(call, "é" * 1_000, max_output=500)
+
+    assert found.is_error
+    assert 39_900 < len(found.text.encode()) <= 40_000
+    assert (found.text[:5], found.text[-3:]) == ("begin", "end")
+    assert "5000008 bytes in all" in found.text
+    assert len(short.text.encode()) <= 500
+    assert error_result(call, "as it is").text == "as it is"
+
+
+async def test_a_tool_that_raises_a_long_error() -> None:
+    """What reaches the model is within the limit."""
+
+    @tool
+    async def fail() -> str:
+        """Fail."""
+        raise ValueError("x" * 5_000_000)
+
+    found = results_of(await run_calls([fail], asked("1", "fail")))[0]
+
+    assert found.is_error
+    assert "ValueError: xxx" in found.text
+    assert len(found.text.encode()) <= 40_000
+
+
+class Unspeakable(Exception):
+    """Cannot tell its text."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise KeyError("lost")
+
+
+class Wordless(Exception):
+    """Tells something that is no text."""
+
+    def __str__(self) -> str:
+        """Return what was given."""
+        text: Any = self.args[0]
+        return text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no such city"), "ValueError: no such city"),
+        (ValueError(), "ValueError"),
+        (SystemExit(3), "SystemExit: 3"),
+        (Unspeakable(), "Unspeakable (its text cannot be told: __str__ raised KeyError)"),
+        (Wordless(3), "Wordless (its text cannot be told: __str__ raised TypeError)"),
+    ],
+)
+def test_an_exception_in_words(error: BaseException, text: str) -> None:
+    """Its type and its text; one that cannot tell its text is no second failure."""
+    assert describe(error) == text

@@ -81,16 +81,14 @@ class Actor:
         work = self._work
         if len(calls) == len(runnable) == 1:  # alone, it needs no batch
             call = calls[0]
-            await work.say(reply, (call.id,))
-            work.answers = Answers(calls, begun=(call.id,))
+            await work.say(reply, Answers(calls, begun=(call.id,)))
             outcome = await work.runner.run_one(call)
             work.count(outcome)
             await work.runner.record(outcome, ())
             outcomes: Sequence[ToolOutcome] = (outcome,)
         else:
             batch = Batch(work.runner, runnable, max_parallel=work.setup.max_parallel_tools)
-            await work.say(reply, batch.begun)
-            work.answers = Answers(calls)
+            await work.say(reply, Answers(calls, begun=batch.begun))
             outcomes = await self._run_batch(batch)
         if work.interrupted:  # the tool swallowed it
             raise asyncio.CancelledError

@@ -13,6 +13,7 @@ from treadle.agent.ask import BudgetSpent
 from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
+from treadle.agent.recorder import Recorder
 from treadle.agent.result import AnyResult
 from treadle.agent.settle import settle
 from treadle.agent.work import Work
@@ -118,11 +119,27 @@ class Loop:
             Ending(stop_reason=stop_reason, output=value, stored=True)
         )
         await work.record_state()
-        if work.recorder is not None:
-            await work.recorder.replied(reply, (), work.ended(stop_reason, ending.output))
         if reply.message.parts:
             work.thread.append(reply.message)
+        if work.recorder is not None:
+            await self._store_answer(work.recorder, reply, ending)
         return ending
+
+    async def _store_answer(self, recorder: Recorder, reply: ModelReply, ending: Ending) -> None:
+        """Store the answering reply and the end of the run in one write.
+
+        A cancellation that comes while that is written is too late: the run has answered.
+        """
+        work = self._work
+        try:
+            await recorder.replied(reply, (), work.ended(ending.stop_reason, ending.output))
+        except asyncio.CancelledError:
+            if not recorder.knows_end:
+                raise
+            if work.stop is None:
+                ending.raises = True
+            elif work.task is not None and work.task.cancelling() > work.cancels:
+                work.task.uncancel()
 
     async def _before_final(self, ending: Ending) -> Ending:
         if ending.stop_reason in ("answer", "limit"):
@@ -162,8 +179,7 @@ class Loop:
                 model=reply.model or work.setup.profile.name,
                 partial=reply.message.text,
             )
-        await work.say(reply)
-        work.answers = Answers(calls)
+        await work.say(reply, Answers(calls))
         tokens = reply.usage.output_tokens
         text = f"Not run: your reply was cut off (truncated) at {tokens} tokens. Send less at once."
         for call in calls:

@@ -52,6 +52,12 @@ class Recorder:
         """Whether the journal tells of the run."""
         return self._start.run_id in self._view.runs
 
+    @property
+    def knows_end(self) -> bool:
+        """Whether the journal tells that the run is over."""
+        record = self._view.runs.get(self._start.run_id)
+        return record is not None and record.stop_reason is not None
+
     async def open(self) -> View:
         """Create or read the conversation, own it, and return its view.
 

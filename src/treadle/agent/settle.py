@@ -16,10 +16,10 @@ from treadle.errors import RunFailed, TreadleError
 from treadle.events import AnswerStored, RunFinished, RunPaused
 from treadle.messages import Message
 from treadle.state.scoped import State
+from treadle.tools.execute import CANCELLED
 from treadle.tools.outcome import ToolOutcome, error_result
 
 SETTLE_SECONDS = 5.0
-CANCELLED = "The call was cancelled; whether it took effect is unknown."
 NOT_BEGUN = "Not run: the run ended before this call began."
 
 
@@ -56,8 +56,10 @@ def _complete(work: Work, ending: Ending) -> list[ToolOutcome | Message]:
     if work.answers is not None:
         answers = work.answers
         for call in answers.missing:
-            text = CANCELLED if call.id in answers.begun else NOT_BEGUN
-            outcome = ToolOutcome(call=call, result=error_result(call, text), stage="cancelled")
+            outcome = work.runner.cut.get(call.id)
+            if outcome is None:
+                text = CANCELLED if call.id in answers.begun else NOT_BEGUN
+                outcome = ToolOutcome(call=call, result=error_result(call, text), stage="cancelled")
             answers.results[call.id] = outcome.result
             work.tool_results.append(outcome.result)
             unsaid.append(outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,18 +122,19 @@ class Work:
             else deadline.total_seconds() - (time.perf_counter() - self.began)
         )
 
-    async def say(self, reply: ModelReply, begun: Sequence[str] = ()) -> None:
-        """Put a reply into the history."""
-        if self.recorder is not None:
-            await self.recorder.replied(reply, begun)
+    async def say(self, reply: ModelReply, answers: Answers | None = None) -> None:
+        """Put a reply into the history, whose calls are about to be answered."""
         if reply.message.parts:
             self.thread.append(reply.message)
+            self.answers = answers
+        if self.recorder is not None:
+            await self.recorder.replied(reply, answers.begun if answers is not None else ())
 
     async def add(self, message: Message) -> None:
         """Put something into the history that is no whole reply."""
+        self.thread.append(message)
         if self.recorder is not None:
             await self.recorder.said(message)
-        self.thread.append(message)
 
     async def record_state(self) -> None:
         """Write the state that middleware and instructions changed since the last time."""

@@ -125,15 +125,15 @@ def _guarded(command: Command, options: argparse.Namespace, terminal: Terminal) 
     except Exception as error:  # noqa: BLE001 the border of the program
         if options.debug:
             traceback.print_exc()
-        print(f"treadle: {_border_text(error)} (--debug shows more)", file=terminal.stderr)
+        print(f"treadle: {_border_text(error)}", file=terminal.stderr)
         return 1
 
 
 def _border_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
         _drop_output()
-        return f"the output cannot be written: {error.strerror}; send it elsewhere, or make room"
-    return f"unforeseen: {type(error).__name__}: {error}"
+        return f"the output cannot be written: {error.strerror}; send it elsewhere, or make room."
+    return f"unforeseen: {type(error).__name__}: {error} (--debug shows more)"
 
 
 def _drop_output() -> None:

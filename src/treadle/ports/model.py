@@ -67,9 +67,9 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
             force_setattr(self, "stop", (stop,))
         elif isinstance(stop, list):
             force_setattr(self, "stop", (*self.stop,) if self.stop else ())
-        for value, check in zip(astuple(self), _CHECKS, strict=True):
-            if value is not None and (wanted := check(value)):
-                name = _FIELDS[_CHECKS.index(check)]
+        for index, value in enumerate(astuple(self)):
+            if value is not None and (wanted := _CHECKS[index](value)):
+                name = self.__struct_fields__[index]
                 raise ConfigError(f"ModelSettings({name}={value!r}): give {wanted}.")
 
     def merged(self, other: ModelSettings | None) -> ModelSettings:
@@ -80,9 +80,12 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
 
+_NUMBER = (int, float)
+
+
 def _number(least: float, most: float, wanted: str) -> Rule:
     def check(value: object) -> str:
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, _NUMBER) and not isinstance(value, bool):
             return "" if least <= value <= most else wanted
         return wanted
 
@@ -143,7 +146,7 @@ def _extra_headers(value: object) -> str:
 
 
 _MOST = 2**63 - 1  # an int in JSON that any server can read
-_RULES: dict[str, Rule] = {
+_WANTED: dict[str, Rule] = {
     "temperature": _number(0, _MOST, "a number from 0 up"),
     "top_p": _number(0, 1, "a number from 0 to 1"),
     "max_output_tokens": _integer(1, "an int of at least 1"),
@@ -158,9 +161,8 @@ _RULES: dict[str, Rule] = {
     "extra_body": _extra_body,
     "extra_headers": _extra_headers,
 }
-"""What to give for each setting: "" when the value is that already."""
-_FIELDS = tuple(ModelSettings.__struct_fields__)
-_CHECKS = tuple(_RULES[name] for name in _FIELDS)
+"""What to give for each setting; "" when the value is that already."""
+_CHECKS = tuple(_WANTED[name] for name in ModelSettings.__struct_fields__)
 
 DEFAULT_SETTINGS = ModelSettings()
 

@@ -48,8 +48,11 @@ class CallFailed(Exception):
         self.fatal = fatal
 
 
+CANCELLED = "The call was cancelled; whether it took effect is unknown."
+
+
 class ToolRunner:
-    """Runs batches of calls for one run."""
+    """Runs calls for one run. `cut` has what became of those that were cancelled, by call ID."""
 
     __slots__ = (
         "_facts",
@@ -57,6 +60,7 @@ class ToolRunner:
         "_journal",
         "_parent_span",
         "_watch",
+        "cut",
         "registry",
     )
 
@@ -76,6 +80,7 @@ class ToolRunner:
         self._parent_span = parent_span
         self._hooks = hooks
         self._journal = journal
+        self.cut: dict[str, ToolOutcome] = {}
 
     def runs_beside_others(self, call: ToolCall) -> bool:
         """Whether the call may overlap others; calls that cannot run at all may."""
@@ -141,8 +146,13 @@ class ToolRunner:
                 self._tell_finished(outcome, span, time.perf_counter() - started)
                 return outcome
             cancelled = ToolOutcome(
-                call=first, result=error_result(first, "The call was cancelled."), stage="cancelled"
+                call=first,
+                result=error_result(first, CANCELLED),
+                usage=ctx.added_usage,
+                writes=ctx.writes,
+                stage="cancelled",
             )
+            self.cut[first.id] = cancelled
             self._tell_finished(cancelled, span, time.perf_counter() - started)
             raise
         self._tell_finished(outcome, span, time.perf_counter() - started)

@@ -316,3 +316,12 @@ def test_no_request_raises_anything_but_our_errors(messages: Any, fields: Any) -
     except TreadleError:
         return
     ChatEncoder("m", chat.dialect).body(chat.request, stream=chat.stream)
+
+
+@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
+@pytest.mark.parametrize("block", [{"type": "", "text": False}, {"type": "x", "text": 1}])
+def test_a_block_whose_text_is_none_is_refused(role: str, block: dict[str, Any]) -> None:
+    """A block of an unknown type may have no text, but not one that is something else."""
+    body = {"model": "m", "messages": [{"role": role, "content": [block]}]}
+    with pytest.raises(InvalidInput, match="A content block has a type"):
+        decode_request(json.dumps(body).encode(), OPENAI)

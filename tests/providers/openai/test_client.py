@@ -23,8 +23,10 @@ from treadle.errors import (
     ModelError,
     Overloaded,
     RateLimited,
+    UnknownModel,
 )
 from treadle.messages import Message, Thread
+from treadle.models.resolve import resolve_model
 from treadle.ports.model import (
     ModelDelta,
     ModelReply,
@@ -341,3 +343,12 @@ def test_making_a_client_loads_no_network() -> None:
         [sys.executable, "-c", shown], capture_output=True, text=True, check=True
     )
     assert ended.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_model_without_a_name_is_refused(name: str) -> None:
+    """Before any request, with what to write."""
+    with pytest.raises(UnknownModel, match=r'"openai:gpt-5\.2"'):
+        OpenAI(name)
+    with pytest.raises(UnknownModel, match=r'"openai:gpt-5\.2"'):
+        resolve_model(f"openai:{name}")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.servers import DONE, delta, event, reply, serve, stream, whole
 from treadle.errors import (
+    BadReply,
     IncompleteReply,
     ModelTimeout,
     Overloaded,
@@ -185,3 +186,15 @@ async def test_an_empty_stream_is_tried_again() -> None:
             with pytest.raises(IncompleteReply) as caught:
                 await streamed(OpenAI("m", base_url=server.url))
             assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "chunk", ["{nonsense", json.dumps(delta(content={"a": 1})), json.dumps(delta(tool_calls="no"))]
+)
+async def test_a_chunk_that_is_none_is_told_with_its_content_type(chunk: str) -> None:
+    """Garbage and wrong types are bad replies, also after good text, which is kept."""
+    answer = stream(delta(content="hel"), f"data: {chunk}\n\n".encode())
+    async with serve(answer) as server:
+        with pytest.raises(BadReply, match=r"200 \(text/event-stream") as caught:
+            await streamed(OpenAI("m", base_url=server.url))
+    assert caught.value.partial == "hel"

@@ -30,8 +30,8 @@ MOST_THREADS = 4
 BATCH = 256
 """Tokens of a prompt that are read at once; a generation can be stopped between two batches."""
 PROMPT_CACHE_MIB = 256
-END_SECONDS = 10.0
-"""How long the end of the process waits for a generation to notice that it was stopped."""
+END_SECONDS = 5.0
+"""How long the end of the process waits for each thread to notice that it was stopped."""
 
 
 class ModelFile(Struct, frozen=True):
@@ -67,6 +67,7 @@ class Generation:
     def start(self) -> None:
         """Begin."""
         _running.add(self)
+        _end_well()
         self._thread.start()
 
     async def next(self) -> bytes | None:
@@ -141,27 +142,36 @@ def load(file: ModelFile) -> Llama:
         ModelFilesError: llama.cpp cannot load this file.
     """
     with _loading:
-        if not _loaded:
-            atexit.register(_end)
-            _watch_forks()
         if file not in _loaded:
             _loaded[file] = Llama(_server(file))
         return _loaded[file]
 
 
-async def in_thread(function: Callable[[], T]) -> T:
-    """Call what blocks in a thread that never holds up the end of the process."""
+async def in_thread(work: Callable[[threading.Event], T]) -> T:
+    """Call what blocks in a thread of its own.
+
+    `work` gets an event that is set when nobody waits for it any more; it should then end soon.
+    """
     job: Future[T] = Future()
     job.set_running_or_notify_cancel()
+    given_up = threading.Event()
 
-    def work() -> None:
+    def run() -> None:
         try:
-            job.set_result(function())
+            job.set_result(work(given_up))
         except BaseException as error:  # noqa: BLE001 it is raised where it is waited for
             job.set_exception(error)
+        finally:
+            _working.pop(threading.current_thread(), None)
 
-    threading.Thread(target=work, name="treadle-local-load", daemon=True).start()
-    return await asyncio.wrap_future(job)
+    thread = threading.Thread(target=run, name="treadle-local-load", daemon=True)
+    _working[thread] = given_up
+    _end_well()
+    thread.start()
+    try:
+        return await asyncio.wrap_future(job)
+    finally:
+        given_up.set()
 
 
 def usable_threads() -> int:
@@ -194,12 +204,15 @@ def _server(file: ModelFile) -> Server:
     params.verbosity = 0  # nothing on stderr; what fails is raised
     params.ui = False
     params.n_threads_http = 1
+    params.endpoint_metrics = True
     params.api_keys = [secrets.token_hex(32)]
     params.cors_origins = "http://127.0.0.1"
     place = _unreachable_place()
     params.hostnames = [str(place / "unused.sock")] if place else ["127.0.0.1"]
     try:
-        return library.Server(params)
+        server = library.Server(params)
+        server.handle_metrics()  # waits for its loop: freed before that runs, it hangs for ever
+        return server
     except RuntimeError as error:
         raise ModelFilesError(
             f"llama.cpp cannot load {str(file.path)!r}: the file is broken or of a kind that it "
@@ -216,10 +229,23 @@ def _unreachable_place() -> Path | None:
 
 
 @cache
-def _watch_forks() -> None:
+def _end_well() -> None:
+    """See to it, once, that neither the end of the process nor a fork of it hangs."""
+    atexit.register(_end)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release)
         os.register_at_fork(after_in_child=_forget)
+
+
+def _end() -> None:
+    """Stop what runs: the interpreter cannot end while a thread of it is inside llama.cpp."""
+    generations, threads = list(_running), dict(_working)
+    for generation in generations:
+        generation.stop()
+    for given_up in threads.values():
+        given_up.set()
+    for each in (*generations, *threads):
+        each.join(END_SECONDS)
 
 
 def _forget() -> None:
@@ -232,17 +258,11 @@ def _forget() -> None:
         llama.outlive()
     _loaded.clear()
     _running.clear()
+    _working.clear()
     _loading.release()
 
 
 _loading = threading.Lock()
 _loaded: dict[ModelFile, Llama] = {}
 _running: set[Generation] = set()
-
-
-def _end() -> None:
-    """Stop what is being written, for a thread in llama.cpp would crash the interpreter's end."""
-    for generation in list(_running):
-        generation.stop()
-    for generation in list(_running):
-        generation.join(END_SECONDS)
+_working: dict[threading.Thread, threading.Event] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -24,7 +25,7 @@ from treadle.providers.local.content import check_gguf
 from treadle.providers.local.llama import ModelFile, in_thread, load, usable_threads
 from treadle.providers.local.progress import Progress, ProgressReport, TerminalProgress
 from treadle.providers.local.transport import LlamaTransport, Ready
-from treadle.providers.local.weights import known_content, pull
+from treadle.providers.local.weights import PATH_VARIABLE, known_content, pull
 from treadle.providers.openai.client import OpenAI
 
 SETTINGS = ModelSettings(temperature=0.0, max_output_tokens=1024)
@@ -67,8 +68,7 @@ class Local:
         for name, number in (("context", self.context), ("threads", self.threads)):
             if number is not None and number < 1:
                 raise ConfigError(f"Local(model={self.model!r}): {name}={number} is not positive.")
-        path = _path(self.model)
-        name = path.stem if path else known_model(self.model).name
+        name = _name(self.model)
         profile = ModelProfile(
             provider="local",
             name=name,
@@ -122,11 +122,7 @@ class Local:
         """Return the loaded model. When this is cancelled, a download ends and can go on later."""
         if self._loaded and self._loaded[0].llama.is_here:
             return self._loaded[0]
-        given_up = threading.Event()
-        try:
-            ready = await in_thread(lambda: self._load(given_up))
-        finally:
-            given_up.set()
+        ready = await in_thread(self._load)
         self._loaded[:] = [ready]
         return ready
 
@@ -159,6 +155,16 @@ class Local:
 
 class _GivenUp(Exception):
     """Nobody waits for this download any more."""
+
+
+def _name(model: str) -> str:
+    """Return what a model is called in profiles and errors.
+
+    Raises:
+        UnknownModel: no model has this name.
+    """
+    path = _path(model or os.environ.get(PATH_VARIABLE, ""))
+    return path.stem if path else known_model(model).name
 
 
 def _path(model: str) -> Path | None:

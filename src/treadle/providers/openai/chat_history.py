@@ -112,7 +112,8 @@ def _text(block: Wire) -> Text:
     """Return a block as text: with its further fields, or whole when it is no text."""
     bare = _without_nulls(block)
     text, kind = bare.get("text"), bare.get("type")
-    if not isinstance(kind, str) or (kind == "text" and not isinstance(text, str)):
+    wants_text = kind == "text" or "text" in bare
+    if not isinstance(kind, str) or (wants_text and not isinstance(text, str)):
         raise InvalidInput(
             f"A content block has a type and what it names, not {str(block)[:60]!r}."
         )
