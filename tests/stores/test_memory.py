@@ -124,7 +124,6 @@ class MeetingPoint(tuple[AnyEntry, ...]):
         return super().__iter__()
 
 
-@pytest.mark.xfail(strict=True, reason="append() checks the revision and writes without a lock")
 async def test_threads_never_write_the_same_revision() -> None:
     """Several event loops may share the store: run_sync() has one, a program has its own."""
     store = MemoryStore()

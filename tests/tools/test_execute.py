@@ -6,8 +6,6 @@ import asyncio
 import contextvars
 import threading
 
-import pytest
-
 from tests.tools.parts import asked, echo, results_of, run_calls
 from treadle import (
     Agent,
@@ -132,7 +130,6 @@ async def test_retries_keep_one_idempotency_key() -> None:
     assert len({key for key, _ in seen}) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="all attempts of a call share one context")
 async def test_an_attempt_that_timed_out_is_told_so() -> None:
     """While the next attempt is under way, the thread of the first still knows that it is out."""
     second_began, told = threading.Event(), threading.Event()

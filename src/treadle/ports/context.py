@@ -151,6 +151,12 @@ class RunContext(Generic[DepsT]):
         if self._state is not None:
             self._state.close()
 
+    def again(self, attempt: int) -> RunContext[DepsT]:
+        """Return the context of the call's next try."""
+        return RunContext(
+            self._facts, call_id=self.call_id, tool=self.tool, attempt=attempt, guard=self._guard
+        )
+
     @property
     def touched(self) -> bool:
         """Whether state was looked at or usage added through this context."""

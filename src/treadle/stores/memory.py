@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -34,11 +35,13 @@ class MemoryStore:
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
         self._journals: dict[str, _Journal] = {}
+        self._lock = threading.Lock()  # threads have event loops of their own
 
     async def create(self, conversation_id: str) -> Head:
         """Begin a journal at revision 0; an existing one is left alone and its head returned."""
-        if conversation_id not in self._journals:
-            self._journals[conversation_id] = _Journal(self._clock.now())
+        with self._lock:
+            if conversation_id not in self._journals:
+                self._journals[conversation_id] = _Journal(self._clock.now())
         return await self.head(conversation_id)
 
     async def head(self, conversation_id: str) -> Head:
@@ -70,22 +73,23 @@ class MemoryStore:
                 written.
         """
         journal = self._find(conversation_id)
-        revision = len(journal.batches)
-        if revision != expected_revision:
-            raise RevisionConflict(
-                f"Conversation {conversation_id!r} is at revision {revision}, "
-                f"not {expected_revision}; nothing was written. Another run works in it."
-            )
-        if journal.fence and fence != journal.fence:
-            raise LeaseLost(
-                f"Conversation {conversation_id!r} is owned by fence {journal.fence}, not {fence}; "
-                "nothing was written."
-            )
-        journal.batches.append(Batch(revision + 1, tuple(entries)))
-        journal.updated_at = self._clock.now()
-        for entry in entries:
-            _note(journal, entry)
-        _wake(journal)
+        with self._lock:
+            revision = len(journal.batches)
+            if revision != expected_revision:
+                raise RevisionConflict(
+                    f"Conversation {conversation_id!r} is at revision {revision}, "
+                    f"not {expected_revision}; nothing was written. Another run works in it."
+                )
+            if journal.fence and fence != journal.fence:
+                raise LeaseLost(
+                    f"Conversation {conversation_id!r} is owned by fence {journal.fence}, "
+                    f"not {fence}; nothing was written."
+                )
+            journal.batches.append(Batch(revision + 1, tuple(entries)))
+            journal.updated_at = self._clock.now()
+            for entry in entries:
+                _note(journal, entry)
+            _wake(journal)
         return revision + 1
 
     append.never_waits = True  # pyright: ignore[reportFunctionMemberAccess] see the port
@@ -115,7 +119,7 @@ class MemoryStore:
         self, *, status: ConversationStatus | None = None, limit: int = 100
     ) -> Sequence[Head]:
         """Return heads, the most recently changed first."""
-        heads = [await self.head(conversation_id) for conversation_id in self._journals]
+        heads = [await self.head(conversation_id) for conversation_id in list(self._journals)]
         kept = [head for head in heads if status is None or head.status == status]
         return sorted(kept, key=lambda head: head.updated_at, reverse=True)[:limit]
 
@@ -130,18 +134,18 @@ class MemoryStore:
         """
         journal = self._find(conversation_id)
         now = self._clock.now()
-        lease = journal.lease
-        if lease is not None and lease.expires_at > now:
-            left = (lease.expires_at - now).total_seconds()
-            raise ConversationBusy(
-                f"Conversation {conversation_id!r} is owned by run {lease.owner!r} "
-                f"for another {left:.1f} s."
-            )
-        journal.fence += 1
-        journal.lease = Lease(
-            conversation_id, owner, journal.fence, now + timedelta(seconds=seconds)
-        )
-        return journal.lease
+        with self._lock:
+            lease = journal.lease
+            if lease is not None and lease.expires_at > now:
+                left = (lease.expires_at - now).total_seconds()
+                raise ConversationBusy(
+                    f"Conversation {conversation_id!r} is owned by run {lease.owner!r} "
+                    f"for another {left:.1f} s."
+                )
+            journal.fence += 1
+            expires_at = now + timedelta(seconds=seconds)
+            journal.lease = Lease(conversation_id, owner, journal.fence, expires_at)
+            return journal.lease
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
         """Keep it longer, or raise `LeaseLost`."""

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from msgspec.json import decode as decode_json
+from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from treadle.control import Control, Interrupt, Next
@@ -19,16 +20,18 @@ from treadle.messages import ToolCall, ToolResult
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
-from treadle.state.scoped import WriteGuard
-from treadle.tools.outcome import ToolOutcome, error_result, result_of
+from treadle.state.scoped import StateWrite, WriteGuard
+from treadle.tools.outcome import ToolOutcome, cut, describe, error_result, result_of
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.signature import ArgumentsInvalid, parse_arguments
 from treadle.tools.threads import THREADS
 from treadle.tools.timing import CallExpired, Within
 from treadle.tools.tool import Tool
+from treadle.usage import NOTHING, Usage
 from treadle.values import json_text
 
 MOST_LINKS = 10
+SHOWN_SCHEMA = 2_000  # bytes
 
 
 class CallJournal(Protocol):
@@ -101,8 +104,8 @@ class ToolRunner:
     async def run_one(self, call: ToolCall, guard: WriteGuard | None = None) -> ToolOutcome:
         """Run one call and, after it, the chain that it asks for."""
         links: list[ToolResult] = []
-        ctx = RunContext(self._facts, call_id=call.id, tool=call.name, guard=guard)
-        outcome = await self._run_link(call, call, ctx)
+        tries = [RunContext(self._facts, call_id=call.id, tool=call.name, guard=guard)]
+        outcome = await self._run_link(call, call, tries)
         while isinstance(outcome.control, Next):
             if len(links) + 1 >= MOST_LINKS:
                 text = f"The chain of tools was stopped after {MOST_LINKS} links."
@@ -112,22 +115,24 @@ class ToolRunner:
             links.append(outcome.result)
             following = outcome.control
             link = ToolCall.of(following.tool, following.arguments, id=call.id)
-            outcome = await self._run_link(call, link, ctx)
-        if outcome.stage == "timeout":
-            ctx.close()
-        if links or ctx.touched:
-            usage, writes = ctx.added_usage, ctx.writes
+            tries[-1].attempt = 1
+            outcome = await self._run_link(call, link, tries)
+        if links or len(tries) > 1 or tries[0].touched:
+            usage, writes = _used(tries)
             return replace(outcome, usage=usage, writes=writes, links=tuple(links))
         return outcome
 
-    async def _run_link(self, first: ToolCall, call: ToolCall, ctx: RunContext) -> ToolOutcome:
+    async def _run_link(
+        self, first: ToolCall, call: ToolCall, tries: list[RunContext]
+    ) -> ToolOutcome:
+        """Run one link of a chain. `tries` has a context for each try; the last is the current."""
         span = new_span_id() if self._watch.live else ""
         started = time.perf_counter()
-        ctx.tool = call.name
+        tries[-1].tool = call.name
         task = asyncio.current_task()
         before = task.cancelling() if task is not None else 0
         try:
-            outcome = await self._attempt(first, call, ctx, span)
+            outcome = await self._attempt(first, call, tries, span)
         except CallFailed as failure:
             outcome = ToolOutcome(
                 call=first,
@@ -136,7 +141,7 @@ class ToolRunner:
                 fatal=failure.fatal,
             )
         except asyncio.CancelledError as error:
-            ctx.close()
+            tries[-1].close()
             if task is None or task.cancelling() == before:  # nobody cancelled this call
                 text = f"Tool {call.name!r} failed: something that it waited for was cancelled."
                 outcome = ToolOutcome(
@@ -145,11 +150,12 @@ class ToolRunner:
                 outcome = _as_fatal(outcome, self.registry.get(call.name), error)
                 self._tell_finished(outcome, span, time.perf_counter() - started)
                 return outcome
+            usage, writes = _used(tries)
             cancelled = ToolOutcome(
                 call=first,
                 result=error_result(first, CANCELLED),
-                usage=ctx.added_usage,
-                writes=ctx.writes,
+                usage=usage,
+                writes=writes,
                 stage="cancelled",
             )
             self.cut[first.id] = cancelled
@@ -159,22 +165,22 @@ class ToolRunner:
         return outcome
 
     async def _attempt(
-        self, first: ToolCall, call: ToolCall, ctx: RunContext, span: str
+        self, first: ToolCall, call: ToolCall, tries: list[RunContext], span: str
     ) -> ToolOutcome:
         tool, arguments = self._prepare(call, span)
         keywords = _decoded(tool, arguments)
         if self._hooks.before_tool:
-            answer = await self._before(ctx, call, keywords)
+            answer = await self._before(tries[-1], call, keywords)
             if isinstance(answer, ToolResult):
                 result = replace(answer, call_id=first.id, name=first.name)
                 return ToolOutcome(call=first, result=result)
             if answer is not keywords:
                 arguments, keywords = answer, _decoded(tool, answer)
-        value = await self._call(tool, call, ctx, arguments, keywords, span)
+        value = await self._call(tool, call, tries, arguments, keywords, span)
         result = _as_result(first, value, tool)
         for after_tool in self._hooks.after_tool:
             try:
-                rewritten = await after_tool(ctx, call, result) or result
+                rewritten = await after_tool(tries[-1], call, result) or result
                 result = replace(rewritten, call_id=first.id, name=first.name)
             except ToolError as error:
                 raise CallFailed(str(error), "execution") from None
@@ -187,7 +193,10 @@ class ToolRunner:
         try:
             arguments = parse_arguments(call.raw)
         except ArgumentsInvalid as error:
-            raise CallFailed(f"Tool {call.name!r} did not run: {error}", "arguments") from None
+            schema = cut(encode_json(found.parameters).decode(), SHOWN_SCHEMA)
+            raise CallFailed(
+                f"Tool {call.name!r} did not run: {error} Its parameters: {schema}", "arguments"
+            ) from None
         if self._watch.live:
             shown = _shown(arguments)
             self._watch.emit(ToolRequested, span, self._parent_span, call.id, call.name, shown)
@@ -210,7 +219,7 @@ class ToolRunner:
         self,
         tool: Tool,
         call: ToolCall,
-        ctx: RunContext,
+        tries: list[RunContext],
         arguments: dict[str, Any],
         keywords: dict[str, Any],
         span: str,
@@ -218,7 +227,9 @@ class ToolRunner:
         """Call the function, again after an exception while `retries` allows."""
         failure = CallFailed("", "execution")
         for attempt in range(1, tool.retries + 2):
-            ctx.attempt, ctx.cancelled = attempt, False
+            if attempt > 1:  # a thread that still runs keeps the context of its own try
+                tries.append(tries[-1].again(attempt))
+            ctx = tries[-1]
             if self._watch.live:
                 shown = _shown(arguments)
                 self._watch.emit(
@@ -234,7 +245,7 @@ class ToolRunner:
             except ToolError as error:
                 raise CallFailed(str(error), "execution", _fatal(tool, error)) from error
             except CallExpired as error:
-                ctx.cancelled = True  # a sync tool can look at this and stop
+                ctx.close()  # a sync tool can look at ctx.cancelled and stop
                 text = f"Tool {call.name!r} timed out after {tool.timeout:g} s."
                 failure = CallFailed(text, "timeout", _fatal(tool, error))
             except SystemExit as error:  # a tool must not end the process
@@ -242,7 +253,7 @@ class ToolRunner:
                     f"Tool {call.name!r} tried to exit: {error!r}", "execution"
                 ) from error
             except Exception as error:  # noqa: BLE001 the border: a tool may raise anything
-                text = f"Tool {call.name!r} failed: {type(error).__name__}: {error}"
+                text = f"Tool {call.name!r} failed: {describe(error)}"
                 failure = CallFailed(text, "execution", _fatal(tool, error))
         raise failure
 
@@ -282,6 +293,14 @@ async def _run_sync(tool: Tool, arguments: tuple[Any, ...], keywords: dict[str, 
     else:
         value = await THREADS.run(lambda: tool.function(*arguments, **keywords))
     return await value if inspect.isawaitable(value) else value
+
+
+def _used(tries: Sequence[RunContext]) -> tuple[Usage, tuple[StateWrite, ...]]:
+    """Return what all tries of a call used and wrote."""
+    usage, writes = NOTHING, ()
+    for ctx in tries:
+        usage, writes = usage + ctx.added_usage, (*writes, *ctx.writes)
+    return usage, writes
 
 
 def _shown(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -81,6 +81,28 @@ def test_an_output_schema_is_in_the_grammar_and_in_the_words() -> None:
     assert "response_format" not in asked.body
 
 
+def test_with_a_schema_a_tool_is_called_once_for_what_the_user_says() -> None:
+    """A small model would repeat the call for ever; after the next question it may call again."""
+    call = {"id": "c", "type": "function", "function": {"name": "a", "arguments": "{}"}}
+    called = [
+        *USER,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "1"},
+    ]
+    wanted = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}
+    given = {"tools": [tool("a"), tool("b")], "response_format": wanted}
+
+    first = constrained({**given, "messages": USER})
+    second = constrained({**given, "messages": called})
+    later = constrained({**given, "messages": [*called, *USER]})
+    without_schema = constrained({"tools": given["tools"], "messages": called})
+
+    assert first.functions == later.functions == without_schema.functions == ("a", "b")
+    assert second.functions == ("b",)
+    assert '"name\\": \\"a\\"' not in second.body["grammar"]
+    assert '"name": "a"' in second.body["messages"][0]["content"]
+
+
 def test_natively_everything_is_left_to_llama_cpp() -> None:
     """Tools and schema go to the model's own template."""
     given = {"messages": USER, "tools": [tool("a")], "tool_choice": "auto"}

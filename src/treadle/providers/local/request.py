@@ -33,12 +33,16 @@ def as_it_is(body: Wire) -> Asked:
 
 
 def constrained(body: Wire) -> Asked:
-    """Speak of tools in our words, and let a grammar see to it that calls are right."""
+    """Speak of tools in our words, and let a grammar see to it that calls are right.
+
+    With a schema for the answer, a tool is called once for each thing the user says.
+    """
     tools, must_call = _tools(body)
     schema = _schema(body.get("response_format"))
+    offered_now = tools if schema is None else _not_called(tools, body["messages"])
     grammar = grammar_of(
-        tools,
-        must_call=must_call,
+        offered_now,
+        must_call=must_call and bool(offered_now),
         several=body.get("parallel_tool_calls") is True,
         schema=schema,
     )
@@ -46,7 +50,7 @@ def constrained(body: Wire) -> Asked:
     rest["messages"] = in_words(body["messages"], tools, schema)
     if grammar is not None:
         rest["grammar"] = grammar
-    return Asked({**rest, **_STREAMED}, tuple(_name(tool) for tool in tools))
+    return Asked({**rest, **_STREAMED}, tuple(map(_name, offered_now)))
 
 
 def _tools(body: Wire) -> tuple[list[Wire], bool]:
@@ -60,6 +64,21 @@ def _tools(body: Wire) -> tuple[list[Wire], bool]:
         wanted = function.get("name") if is_object(function) else None
         tools = [tool for tool in tools if _name(tool) == wanted]
     return tools, bool(tools) and choice not in (None, "auto")
+
+
+def _not_called(tools: list[Wire], messages: list[Wire]) -> list[Wire]:
+    """Return the tools that were not called since the user last spoke.
+
+    Where the answer is JSON as well, a small model prefers the call that it has just made.
+    """
+    made: set[str] = set()
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            break
+        calls: object = message.get("tool_calls")
+        if is_array(calls):
+            made.update(_name(call) for call in calls if is_object(call))
+    return [tool for tool in tools if _name(tool) not in made]
 
 
 def _schema(wanted: object) -> Wire | None:
