@@ -114,8 +114,13 @@ def _result(work: Work, ending: Ending) -> AnyResult:
 
 
 def _text_so_far(work: Work) -> str:
-    last = work.thread[-1] if work.thread else None
-    return last.text if last is not None and last.role == "assistant" else ""
+    """Return what the model last said since somebody spoke to it."""
+    for message in reversed(work.thread):
+        if message.role == "assistant":
+            return message.text
+        if message.role == "user":
+            break
+    return ""
 
 
 def _tell(work: Work, ending: Ending, result: AnyResult) -> None:
