@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from treadle import Agent, RunResult, tool
+from treadle.errors import ModelError
 from treadle.messages import Message, Thread, ToolCall
 from treadle.ports.model import ModelRequest, ModelSettings, ToolSpec
 from treadle.providers.local.model import Local
@@ -140,15 +141,17 @@ async def ask_all(model: Local) -> int:
     right = 0
     for question in QUESTIONS:
         start = time.perf_counter()
-        result = await agent.run(question.text)
-        seconds = time.perf_counter() - start
-        good = is_right(question, result)
+        try:
+            result = await agent.run(question.text)
+        except ModelError as error:
+            good, calls, said = False, [], f"{type(error).__name__}: {error}"
+        else:
+            good, said = is_right(question, result), result.output
+            calls = [call for message in result.messages for call in message.tool_calls]
         right += good
-        calls = [
-            f"{call.name}({call.raw})" for message in result.messages for call in message.tool_calls
-        ]
-        print(f"{'ok ' if good else 'BAD'} {seconds:5.1f} s  {question.text}")
-        print(f"             {'; '.join(calls) or 'no call'} -> {result.output!r}")
+        print(f"{'ok ' if good else 'BAD'} {time.perf_counter() - start:5.1f} s  {question.text}")
+        made = "; ".join(f"{call.name}({call.raw})" for call in calls) or "no call"
+        print(f"             {made} -> {said!r}")
     return right
 
 

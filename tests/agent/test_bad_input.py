@@ -235,3 +235,14 @@ async def test_a_step_that_is_none(step: Any) -> None:
     for model in (ScriptedModel([step]), FunctionModel(lambda request: step)):
         with pytest.raises(ConfigError, match=r"is no step of a script: it is text, a Message"):
             await Agent("a", model).run("x")
+
+
+@pytest.mark.parametrize(("kind", "refused"), [(str, True), (dict, False), (dict[str, int], False)])
+async def test_deps_are_of_the_declared_type(kind: Any, refused: bool) -> None:
+    """Where it can be told at run time."""
+    agent = agent_of(model=ScriptedModel(["ok"]), deps_type=kind)
+    if refused:
+        with pytest.raises(ConfigError, match="wants str"):
+            await agent.run("x", deps={"a": 1})
+    else:
+        assert (await agent.run("x", deps={"a": 1})).output == "ok"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -84,3 +86,21 @@ async def test_a_cancelled_run_leaves_the_model_free(model: Local) -> None:
     async with asyncio.timeout(60):
         result = await writer.run("Say hello.")
     assert result.stop_reason == "answer"
+
+
+def test_a_process_that_ends_in_the_middle_of_a_reply_ends() -> None:
+    """Neither a crash nor a wait: the exit code is the program's own."""
+    script = (
+        "import asyncio, sys\n"
+        "from treadle import Agent\n"
+        "async def leave():\n"
+        "    async for event in Agent('a', 'local:').stream('Write a long story.'):\n"
+        "        if event.type == 'text.delta':\n"
+        "            sys.exit(7)\n"
+        "asyncio.run(leave())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], check=False, timeout=120, capture_output=True
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, b"", b"")

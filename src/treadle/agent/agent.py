@@ -55,7 +55,7 @@ class Agent(Generic[DepsT, OutputT]):
 
     `model` is an object or a "provider:model" string. `instructions` may be a function of the run
     context. `output_type` is what the answer becomes: `str`, or any type that pydantic knows.
-    `deps_type` only tells type checkers what `deps=` must be. `on_limit` says what happens when
+    `deps=` of a run must be of `deps_type` where one is given. `on_limit` says what happens when
     the turns or tool calls are used up: one more answer without tools, an error, or a pause.
 
     Nothing is looked up until the first run, so that building an agent is cheap.
@@ -146,6 +146,8 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _work(self, input: Input | None, options: RunOptions) -> Work:
         start, system = begin_run(input, options, self.store)
+        if self.deps_type is not None and start.deps is not None:
+            self._check_deps(start.deps)
         if self._ready and self.model is not None and SETUP_OPTIONS.isdisjoint(options):
             setup = self._ready[0]
         else:
@@ -153,6 +155,15 @@ class Agent(Generic[DepsT, OutputT]):
         if system is not None and options.get("instructions") is None:
             setup = replace(setup, instructions=system)
         return Work(setup, start)
+
+    def _check_deps(self, deps: object) -> None:
+        kind: Any = self.deps_type
+        try:
+            fits = isinstance(deps, kind)
+        except TypeError:  # a protocol or a generic, which only a type checker can look into
+            return
+        if not fits:
+            raise ConfigError(f"deps={deps!r:.60}: agent {self.name!r} wants {kind.__name__}.")
 
     def _setup(self, options: RunOptions) -> RunSetup:
         """Resolve the agent once, and lay this run's options over it."""

@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -151,3 +152,31 @@ def piece(content: str | None = None, finish: str | None = None, **more: object)
     delta = {} if content is None else {"content": content}
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     return {"id": "chatcmpl-x1", "choices": [choice], **more}
+
+
+class Library(ModuleType):
+    """Stands in for llama.cpp's package; keeps the parameters of every server that is made."""
+
+    def __init__(self) -> None:
+        super().__init__("xllamacpp")
+        self.made: list[Any] = []
+        self.broken = False
+        self.server = FakeServer(piece("Hi"), piece(finish="stop"))
+
+    def CommonParams(self) -> Any:  # noqa: N802 its name there
+        """Return parameters that take anything."""
+        return SimpleNamespace(
+            model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
+        )
+
+    def Server(self, params: Any) -> Any:  # noqa: N802 its name there
+        """Load, or fail as llama.cpp does."""
+        if self.broken:
+            raise RuntimeError("Failed to init server, please check the input params.")
+        params.place = Path(params.hostnames[0]).parent
+        params.was_there = params.place.is_dir()
+        self.made.append(params)
+        return SimpleNamespace(
+            handle_metrics=lambda: "",
+            handle_chat_completions=self.server.handle_chat_completions,
+        )

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.providers.local.made_up import CONTENT, FakeServer, Heard, piece
-from treadle.errors import ConfigError, ContextOverflow, MissingExtra, ModelFilesError, UnknownModel
+from tests.providers.local.made_up import CONTENT, FakeServer, Heard, Library, piece
+from treadle.errors import (
+    ConfigError,
+    ContextOverflow,
+    IncompleteReply,
+    MissingExtra,
+    ModelFilesError,
+    UnknownModel,
+)
 from treadle.messages import Message, Thread
 from treadle.models.resolve import resolve_model
 from treadle.ports.model import ModelReply, ModelRequest, ModelSettings, TextPiece, ToolSpec
@@ -153,3 +160,30 @@ async def test_weights_that_cannot_be_had_are_told(
         await Local(progress=heard).complete(request())
 
     assert heard.all == []
+
+
+async def test_a_file_of_ones_own_is_left_to_its_template(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not known here gets its tools from llama.cpp, unless it is asked for otherwise."""
+    path = tmp_path / "mine.gguf"
+    path.write_bytes(CONTENT)
+    monkeypatch.setenv("TREADLE_LOCAL_MODEL", str(path))
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
+    heard = Heard()
+
+    native, forced = Local(progress=heard), Local(str(path), tool_calls="constrained")
+    assert (await native.complete(request(tools=(ADD,)))).message.text == "Hi"
+    assert (await native.complete(request(tools=(ADD,)))).message.text == "Hi"
+    await forced.complete(request(tools=(ADD,)))
+
+    assert ["grammar" in asked for asked in library.server.asked] == [False, False, True]
+    assert native.profile.name == forced.profile.name == "mine"
+    assert len(library.made) == 1
+    assert heard.all == []
+
+
+async def test_a_stream_without_a_reply_is_told() -> None:
+    """A model that says nothing at all is an error, never an empty answer."""
+    with pytest.raises(IncompleteReply, match="empty"):
+        await local(FakeServer()).complete(request())

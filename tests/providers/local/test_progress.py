@@ -73,6 +73,18 @@ def test_bytes_of_an_earlier_attempt_do_not_flatter_the_speed() -> None:
     assert "1.0 MB/s, 19 s left" in show(Terminal(), [(0.0, 80_000_000), (1.0, 81_000_000)])
 
 
+def test_a_new_label_has_a_speed_of_its_own() -> None:
+    """Unpacking does not count the seconds of the download."""
+    watch, out = Watch(), io.StringIO()
+    line = TerminalProgress(out, clock=watch)
+    for watch.at, done, label in [(0.0, 0, "get"), (9.0, 100, "get"), (9.0, 0, "unpack")]:
+        line(Progress(done * 1_000_000, 100_000_000, label))
+    watch.at = 10.0
+    line(Progress(50_000_000, 100_000_000, "unpack"))
+
+    assert out.getvalue().splitlines()[-1] == "unpack: 50 %, 50 of 100 MB, 50.0 MB/s, 1 s left"
+
+
 def test_a_long_wait_is_in_minutes() -> None:
     """Nobody reads 3,700 seconds."""
     assert "1 min 39 s left" in show(Terminal(), [(0.0, 0), (1.0, 1_000_000)])

@@ -54,14 +54,14 @@ def deltas(found: list[Any]) -> list[Any]:
 async def test_text_is_passed_on_as_it_comes() -> None:
     """Every chunk is an event, usage too; progress on the prompt is not."""
     usage: dict[str, Any] = {"id": "x", "choices": [], "usage": {"prompt_tokens": 3}}
-    server = FakeServer(READING, piece("Hel"), piece("lo"), piece(finish="stop"), usage)
+    server = FakeServer(READING, piece("Good"), piece("bye"), piece(finish="stop"), usage)
 
     response = await transport(server).send(request())
     found = await events(response.pieces())
 
     assert response.status == 200
     assert response.headers["content-type"] == "text/event-stream"
-    assert deltas(found) == [{"content": "Hel"}, {"content": "lo"}, "stop"]
+    assert deltas(found) == [{"content": "Good"}, {"content": "bye"}, "stop"]
     assert found[-2:] == [usage, "[DONE]"]
 
 

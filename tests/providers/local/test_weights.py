@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from treadle.errors import ModelFilesError, UnknownModel
 from treadle.providers.local import weights
 from treadle.providers.local.catalogue import KnownModel, known_model, known_models
 from treadle.providers.local.content import is_content_of
+from treadle.providers.local.lock import locked
+from treadle.providers.local.progress import Progress
 from treadle.providers.local.sources import SourceFailed
 
 ROOT = Path(__file__).parents[3]
@@ -167,6 +170,28 @@ def _let_go(racer: subprocess.Popen[str]) -> str:
     out, _ = racer.communicate("go\n", timeout=30)
     assert racer.returncode == 0
     return out
+
+
+def test_who_waits_is_told_why(tmp_path: Path) -> None:
+    """A download that another one holds up says so, and goes on by itself."""
+    heard = Heard()
+    told = threading.Event()
+
+    def listen(progress: Progress, /) -> None:
+        heard(progress)
+        told.set()
+
+    waiting = threading.Thread(
+        target=weights.fetch, args=(tiny(), tmp_path, [FakeSource()], listen)
+    )
+    with locked(tmp_path / "tiny.gguf.lock", on_wait=told.set):
+        waiting.start()
+        assert told.wait(5)
+        assert "another process" in heard.all[0].label
+        assert not (tmp_path / "tiny.gguf").exists()
+    waiting.join()
+
+    assert (tmp_path / "tiny.gguf").read_bytes() == CONTENT
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:

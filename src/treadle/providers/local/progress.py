@@ -33,8 +33,8 @@ class ProgressReport(Protocol):
 class TerminalProgress:
     """Shows a download as one line that is drawn anew; where that is no terminal, a line a tenth.
 
-    The speed is that of the bytes that came since the first call, so that what an earlier
-    attempt had already brought does not flatter it.
+    The speed is that of the bytes that came since the label was first seen, so that what an
+    earlier attempt had already brought does not flatter it.
     """
 
     def __init__(self, out: TextIO | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -49,7 +49,8 @@ class TerminalProgress:
     def __call__(self, progress: Progress, /) -> None:
         """Show one moment, if enough has changed since the last."""
         now = self._clock.seconds()
-        if self._start is None or progress.done_bytes < self._start[1]:
+        begins = progress.label != self._shown[0]
+        if self._start is None or begins or progress.done_bytes < self._start[1]:
             self._start = (now, progress.done_bytes)
         tenth = 10 * progress.done_bytes // max(progress.total_bytes, 1)
         news = (progress.label, tenth) != self._shown
