@@ -103,6 +103,16 @@ def test_with_a_schema_a_tool_is_called_once_for_what_the_user_says() -> None:
     assert '"name": "a"' in second.body["messages"][0]["content"]
 
 
+def test_a_last_answer_without_tools_is_no_call() -> None:
+    """A model that has made calls all along would write one more as its answer."""
+    result = {"role": "tool", "tool_call_id": "c", "content": "1"}
+
+    asked = constrained({"messages": [*USER, result]})
+
+    assert asked.body["grammar"].startswith("%llguidance {}\nstart: TEXT\nTEXT: /[^{]")
+    assert asked.functions == ()
+
+
 def test_natively_everything_is_left_to_llama_cpp() -> None:
     """Tools and schema go to the model's own template."""
     given = {"messages": USER, "tools": [tool("a")], "tool_choice": "auto"}

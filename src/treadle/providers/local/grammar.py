@@ -31,17 +31,21 @@ def grammar_of(
     tools: Sequence[Wire],
     *,
     must_call: bool = False,
+    no_calls: bool = False,
     several: bool = False,
     schema: Mapping[str, Any] | None = None,
 ) -> str | None:
     """Return the grammar of a reply, None when anything may be said.
 
     `must_call` leaves out the answer, `several` allows more than one call, `schema` is what the
-    answer must follow.
+    answer must follow. Without tools, `no_calls` keeps a model that has seen calls from writing
+    one as its answer.
     """
+    if not tools and schema is None:
+        return f"{_HEAD}start: TEXT\n{_TEXT}\n" if no_calls else None
     answer = "TEXT" if schema is None else f"%json {_json(schema)}"
     if not tools:
-        return None if schema is None else f"{_HEAD}start: {answer}\n"
+        return f"{_HEAD}start: {answer}\n"
     more = f' ("\\n" call){{0,{MOST_CALLS - 1}}}' if several else ""
     lines = [f"start: call{more}" + ("" if must_call else f" | {answer}")]
     lines += [_TEXT] if schema is None and not must_call else []

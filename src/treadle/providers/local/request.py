@@ -43,6 +43,7 @@ def constrained(body: Wire) -> Asked:
     grammar = grammar_of(
         offered_now,
         must_call=must_call and bool(offered_now),
+        no_calls=any(message.get("role") == "tool" for message in body["messages"]),
         several=body.get("parallel_tool_calls") is True,
         schema=schema,
     )
