@@ -147,6 +147,10 @@ async def test_without_llama_cpp_the_extra_is_named(
 
     with pytest.raises(MissingExtra, match=r'pip install "treadle\[local\]"'):
         await Local(str(path)).complete(request())
+    heard = Heard()
+    with pytest.raises(MissingExtra, match="openai:"):  # and before anything is fetched
+        await Local(progress=heard).complete(request())
+    assert heard.all == []
 
 
 async def test_weights_that_cannot_be_had_are_told(

@@ -180,21 +180,27 @@ def usable_threads() -> int:
     return max(1, min(cores, MOST_THREADS))
 
 
-def _library() -> ModuleType:
-    """Import llama.cpp; its threads must not spin while they wait, which a neighbour would pay."""
+def library() -> ModuleType:
+    """Import llama.cpp; its threads must not spin while they wait, which a neighbour would pay.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         return import_module("xllamacpp")
     except ImportError as error:
         raise MissingExtra(
-            'Local models need llama.cpp, which is not installed: pip install "treadle[local]"'
+            'Local models need llama.cpp, which is not installed: pip install "treadle[local]" '
+            '(from a clone: pip install ".[local]"), or use a model with a key, '
+            'such as "openai:gpt-5.2".'
         ) from error
 
 
 def _server(file: ModelFile) -> Server:
     """Load llama.cpp's server. It insists on listening: where none but this process can ask."""
-    library = _library()
-    params = library.CommonParams()
+    llama = library()
+    params = llama.CommonParams()
     params.model.path = str(file.path)
     params.n_ctx = file.context
     params.n_parallel = 1
@@ -210,7 +216,7 @@ def _server(file: ModelFile) -> Server:
     place = _unreachable_place()
     params.hostnames = [str(place / "unused.sock")] if place else ["127.0.0.1"]
     try:
-        server = library.Server(params)
+        server = llama.Server(params)
         server.handle_metrics()  # waits for its loop: freed before that runs, it hangs for ever
         return server
     except RuntimeError as error:

@@ -22,7 +22,7 @@ from treadle.ports.model import (
 from treadle.ports.transport import Transport
 from treadle.providers.local.catalogue import known_model
 from treadle.providers.local.content import check_gguf
-from treadle.providers.local.llama import ModelFile, in_thread, load, usable_threads
+from treadle.providers.local.llama import ModelFile, in_thread, library, load, usable_threads
 from treadle.providers.local.progress import Progress, ProgressReport, TerminalProgress
 from treadle.providers.local.transport import LlamaTransport, Ready
 from treadle.providers.local.weights import PATH_VARIABLE, known_content, pull
@@ -127,6 +127,7 @@ class Local:
         return ready
 
     def _load(self, given_up: threading.Event) -> Ready:
+        library()  # before half a gigabyte is fetched for nothing
         path = _path(self.model)
         if path:
             check_gguf(path, f"The model {self.model!r}")
