@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from treadle import Message, ModelReply, ModelRequest, Retry, Run, TextDelta, tool
+from treadle import MemoryStore, Message, ModelReply, ModelRequest, Retry, Run, TextDelta, tool
+from treadle.journal import AnyEntry
 from treadle.testing import FakeClock
 
 
@@ -31,6 +32,29 @@ class Hanging:
         finally:
             self.stopped.set()
         raise AssertionError("nothing ends this wait but a cancellation")
+
+
+class Failing(MemoryStore):
+    """A store that stops working after some appends."""
+
+    def __init__(self, works: int, error: Exception) -> None:
+        super().__init__()
+        self.works = works
+        self.error = error
+
+    async def append(
+        self,
+        conversation_id: str,
+        expected_revision: int,
+        entries: Sequence[AnyEntry],
+        *,
+        fence: int | None = None,
+    ) -> int:
+        """Append, or fail."""
+        self.works -= 1
+        if self.works < 0:
+            raise self.error
+        return await super().append(conversation_id, expected_revision, entries, fence=fence)
 
 
 def roles(messages: Iterable[Message]) -> list[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from tests.agent.parts import Hanging, check_answered
+from tests.agent.parts import Failing, Hanging, check_answered
 from treadle import (
     Agent,
     AuthenticationFailed,
@@ -29,7 +28,6 @@ from treadle import (
 )
 from treadle.errors import InvalidInput, RevisionConflict
 from treadle.journal import (
-    AnyEntry,
     CallBegan,
     CallEnded,
     ModelReplied,
@@ -297,29 +295,6 @@ async def test_history_seeds_a_new_conversation_only() -> None:
     assert [m.text for m in result.messages] == ["before", "yes", "1", "ok"]
     assert (before.status, before.owner) == ("settled", None)
     assert await store.head("c") == before
-
-
-class Failing(MemoryStore):
-    """A store that stops working after some appends."""
-
-    def __init__(self, works: int, error: Exception) -> None:
-        super().__init__()
-        self.works = works
-        self.error = error
-
-    async def append(
-        self,
-        conversation_id: str,
-        expected_revision: int,
-        entries: Sequence[AnyEntry],
-        *,
-        fence: int | None = None,
-    ) -> int:
-        """Append, or fail."""
-        self.works -= 1
-        if self.works < 0:
-            raise self.error
-        return await super().append(conversation_id, expected_revision, entries, fence=fence)
 
 
 @pytest.mark.parametrize("works", [0, 1, 2, 3])

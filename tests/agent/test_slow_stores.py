@@ -8,17 +8,18 @@ from datetime import timedelta
 
 import pytest
 
+from tests.agent.parts import Failing
 from treadle import Agent, Limits, MemoryStore, RunContext, RunFailed, TreadleError, tool
 from treadle.journal import AnyEntry, RunBegan, RunEnded, fold
 from treadle.testing import ScriptedModel, calls
 
 
-class Slow(MemoryStore):
+class Slow(Failing):
     """A memory store whose writes take a few turns of the event loop, before or after."""
 
     def __init__(self, *, before: int = 0, after: int = 0, works: int = 1_000) -> None:
-        super().__init__()
-        self.before, self.after, self.works = before, after, works
+        super().__init__(works, OSError("disk full"))
+        self.before, self.after = before, after
 
     async def append(
         self,
@@ -31,9 +32,6 @@ class Slow(MemoryStore):
         """Write slowly, or fail."""
         for _ in range(self.before):
             await asyncio.sleep(0)
-        self.works -= 1
-        if self.works < 0:
-            raise OSError("disk full")
         revision = await super().append(conversation_id, expected_revision, entries, fence=fence)
         for _ in range(self.after):
             await asyncio.sleep(0)

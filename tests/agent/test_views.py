@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.agent.parts import Failing
 from treadle import Agent, MemoryStore, Message, RunFailed
 from treadle.agent.views import MOST_MESSAGES, MOST_VIEWS, Views, views_of
-from treadle.journal import AnyEntry, MessageAdded, RunBegan, View
+from treadle.journal import MessageAdded, RunBegan, View
 from treadle.ports.store import Batch, Head
 from treadle.testing import FakeClock, FunctionModel
 
@@ -135,29 +136,10 @@ async def test_a_store_is_not_kept_alive_by_its_views() -> None:
 async def test_a_failed_run_leaves_no_wrong_view() -> None:
     """What the journal did not take is not in the next run's history either."""
 
-    class Full(Watched):
-        """Takes one batch and no more, until it is emptied."""
-
-        left = 1
-
-        async def append(
-            self,
-            conversation_id: str,
-            expected_revision: int,
-            entries: Sequence[AnyEntry],
-            *,
-            fence: int | None = None,
-        ) -> int:
-            """Append, or fail."""
-            self.left -= 1
-            if self.left < 0:
-                raise OSError("disk full")
-            return await super().append(conversation_id, expected_revision, entries, fence=fence)
-
-    store = Full()
+    store = Failing(1, OSError("disk full"))
     with pytest.raises(RunFailed, match="disk full"):
         await say(store, "1")
-    store.left = 10
+    store.works = 10
 
     assert await say(store, "2") == ["1", "2", "ok"]
 

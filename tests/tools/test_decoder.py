@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, TypeAdapter
 from pydantic import Field as PydanticField
 
-from treadle.tools.annotations import Field
-from treadle.tools.decoder import ArgumentDecoder
+from tests.tools.decoding import decoded, decoder_of, message_of
 from treadle.tools.signature import ArgumentsInvalid, inspect_function
 
 
@@ -63,23 +62,6 @@ class Person(BaseModel):
 
 
 Name = NewType("Name", str)
-
-
-def decoder_of(kind: Any) -> ArgumentDecoder:
-    """Return a decoder of one argument `x`."""
-    return ArgumentDecoder([Field("x", kind)])
-
-
-def decoded(kind: Any, value: Any) -> Any:
-    """Return what one argument of a type becomes."""
-    return decoder_of(kind).decode({"x": value})["x"]
-
-
-def message_of(kind: Any, value: Any) -> str:
-    """Return what a model is told about a wrong value."""
-    with pytest.raises(ArgumentsInvalid) as caught:
-        decoded(kind, value)
-    return str(caught.value)
 
 
 UTC = dt.UTC

@@ -22,11 +22,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tests.tools.decoding import decoded, decoder_of, message_of
 from tests.tools.written import written
 from treadle.errors import InvalidTool
-from treadle.tools.annotations import Field
-from treadle.tools.decoder import ArgumentDecoder
-from treadle.tools.signature import ArgumentsInvalid, inspect_function
+from treadle.tools.signature import inspect_function
 
 T = TypeVar("T")
 
@@ -112,23 +111,6 @@ class Holding(Generic[T]):
 Alias = NewType("Alias", Leaf)
 
 LEAF = {"size": 1}
-
-
-def decoder_of(kind: Any) -> ArgumentDecoder:
-    """Return a decoder of one argument `x`."""
-    return ArgumentDecoder([Field("x", kind)])
-
-
-def decoded(kind: Any, value: Any) -> Any:
-    """Return what one argument of a type becomes."""
-    return decoder_of(kind).decode({"x": value})["x"]
-
-
-def message_of(kind: Any, value: Any) -> str:
-    """Return what a model is told about a wrong value."""
-    with pytest.raises(ArgumentsInvalid) as caught:
-        decoded(kind, value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

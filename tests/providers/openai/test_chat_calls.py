@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
+from tests.providers.openai.parts import folded
 from tests.servers import delta
-from treadle.ports.model import ModelReply
-from treadle.providers._failure import Asked
-from treadle.providers.openai.chat_stream import ChatFold
-
-HOST = "localhost:8000"
-ASKED = Asked("openai", "gpt-5.2")
-END: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-
-
-def payload(chunk: Any) -> bytes:
-    """Return a chunk as it stands in an event."""
-    return chunk if isinstance(chunk, bytes) else json.dumps(chunk).encode()
-
-
-def folded(*chunks: Any) -> ModelReply:
-    """Return the reply that these chunks make."""
-    fold = ChatFold(HOST, ASKED)
-    for chunk in chunks:
-        fold.feed([payload(chunk)])
-    return fold.finish()
 
 
 def piece(name: str | None = None, arguments: str | None = None, **fields: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.providers.openai.parts import ASKED, END, HOST, folded, payload
 from tests.servers import delta, reply
 from treadle.errors import (
     BadReply,
@@ -21,28 +22,10 @@ from treadle.errors import (
     RateLimited,
 )
 from treadle.messages import Audio, Image
-from treadle.ports.model import ModelDelta, ModelReply, ReasoningPiece, TextPiece
-from treadle.providers._failure import Asked
+from treadle.ports.model import ModelDelta, ReasoningPiece, TextPiece
 from treadle.providers.openai.chat_reply import decode_reply
 from treadle.providers.openai.chat_stream import ChatFold
 from treadle.usage import Usage
-
-HOST = "localhost:8000"
-ASKED = Asked("openai", "gpt-5.2")
-END: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-
-
-def payload(chunk: Any) -> bytes:
-    """Return a chunk as it stands in an event."""
-    return chunk if isinstance(chunk, bytes) else json.dumps(chunk).encode()
-
-
-def folded(*chunks: Any) -> ModelReply:
-    """Return the reply that these chunks make."""
-    fold = ChatFold(HOST, ASKED)
-    for chunk in chunks:
-        fold.feed([payload(chunk)])
-    return fold.finish()
 
 
 def deltas_of(*chunks: Any) -> list[ModelDelta]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.providers.openai.parts import OPENAI, PLAIN, TOOL, body_of, sent
 from treadle.messages import (
     Image,
     Message,
@@ -16,31 +17,11 @@ from treadle.messages import (
     ToolCall,
     ToolResult,
 )
-from treadle.ports.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from treadle.ports.model import ModelRequest, ModelSettings, OutputSchema
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_wire import ChatTool, arguments_text, is_strict, wire_messages
-from treadle.providers.openai.dialect import ChatDialect, dialect_of
+from treadle.providers.openai.dialect import dialect_of
 from treadle.testing.strict import assert_strict
-
-OPENAI = dialect_of("https://api.openai.com/v1")
-PLAIN = ChatDialect(host="localhost:8000")
-PIXEL = b"\x89PNG\r\n\x1a\n-pixel"
-TOOL = ToolSpec("ls", "List.", {"type": "object", "properties": {}})
-
-
-def body_of(
-    *messages: Message, dialect: ChatDialect = OPENAI, stream: bool = False, **fields: Any
-) -> dict[str, Any]:
-    """Return the whole request that these messages make."""
-    request = ModelRequest(messages=Thread(messages), **fields)
-    return json.loads(ChatEncoder("gpt-5.2", dialect).body(request, stream=stream))
-
-
-def sent(*messages: Message, dialect: ChatDialect = OPENAI) -> list[dict[str, Any]]:
-    """Return the messages as they are sent; the request is one that OpenAI takes."""
-    body = body_of(*messages, dialect=dialect)
-    assert_strict(body)
-    return body["messages"]
 
 
 def test_texts_are_plain_messages() -> None:

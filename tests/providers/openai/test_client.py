@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.servers import Answer, delta, free_port, reply, serve, whole
+from tests.providers.openai.parts import asking, last, streamed
+from tests.servers import Answer, free_port, reply, serve, whole
 from treadle.errors import (
     AuthenticationFailed,
     BadReply,
@@ -28,8 +29,6 @@ from treadle.errors import (
 from treadle.messages import Message, Thread
 from treadle.models.resolve import resolve_model
 from treadle.ports.model import (
-    ModelDelta,
-    ModelReply,
     ModelRequest,
     ModelSettings,
     StreamingModel,
@@ -39,25 +38,6 @@ from treadle.ports.transport import HttpRequest
 from treadle.providers import OpenAI
 from treadle.testing.strict import assert_strict
 from treadle.usage import Price
-
-STOP = delta("stop")
-
-
-def asking(text: str = "hi", **fields: Any) -> ModelRequest:
-    """Return a request with one user message."""
-    return ModelRequest(messages=Thread([Message.user(text)]), **fields)
-
-
-async def streamed(model: OpenAI, request: ModelRequest | None = None) -> list[ModelDelta]:
-    """Return all deltas of a stream."""
-    return [item async for item in model.stream(request or asking())]
-
-
-async def last(model: OpenAI) -> ModelReply:
-    """Return the reply at the end of a stream."""
-    item = (await streamed(model))[-1]
-    assert isinstance(item, ModelReply)
-    return item
 
 
 async def test_a_reply_comes_whole() -> None:

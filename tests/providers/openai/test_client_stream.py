@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.providers.openai.parts import STOP, asking, last, streamed
 from tests.servers import DONE, delta, event, reply, serve, stream, whole
 from treadle.errors import (
     BadReply,
@@ -16,36 +17,14 @@ from treadle.errors import (
     ModelTimeout,
     Overloaded,
 )
-from treadle.messages import Message, Thread
 from treadle.ports.model import (
-    ModelDelta,
     ModelReply,
-    ModelRequest,
     ModelSettings,
     ReasoningPiece,
     TextPiece,
 )
 from treadle.providers import OpenAI
 from treadle.testing.strict import assert_strict
-
-STOP = delta("stop")
-
-
-def asking(text: str = "hi", **fields: Any) -> ModelRequest:
-    """Return a request with one user message."""
-    return ModelRequest(messages=Thread([Message.user(text)]), **fields)
-
-
-async def streamed(model: OpenAI, request: ModelRequest | None = None) -> list[ModelDelta]:
-    """Return all deltas of a stream."""
-    return [item async for item in model.stream(request or asking())]
-
-
-async def last(model: OpenAI) -> ModelReply:
-    """Return the reply at the end of a stream."""
-    item = (await streamed(model))[-1]
-    assert isinstance(item, ModelReply)
-    return item
 
 
 async def test_a_reply_comes_in_pieces() -> None:
