@@ -18,7 +18,7 @@ LONGEST_ID = 200  # bytes of UTF-8
 
 # IDs must be unique, not secret: a generator of our own spares a system call for each. Nobody who
 # seeds the global one makes them repeat, and a forked child starts from a seed of its own.
-_random = random.Random(os.urandom(32))  # noqa: S311
+_random = random.Random(os.urandom(32))  # noqa: S311 unique, not secret
 os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))
 
 

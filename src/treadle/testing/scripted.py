@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -125,21 +125,12 @@ class ScriptedModel:
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer with the next step."""
-        step = self._next(request)
-        if isinstance(step, Raises):
-            raise step.error
-        return _reply_of(step, self.profile.name)
+        return _reply_of(self._next(request), self.profile.name)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta]:
         """Answer with the next step, its text in pieces."""
-        step = self._next(request)
-        if isinstance(step, Raises):
-            for piece in step.after:
-                yield TextPiece(piece)
-            raise step.error
-        for piece in _pieces_of(step):
-            yield piece
-        yield _reply_of(step, self.profile.name)
+        for delta in _deltas_of(self._next(request), self.profile.name):
+            yield delta
 
     def _next(self, request: ModelRequest) -> Step:
         self.requests.append(replace(request, messages=Thread(list(request.messages))))
@@ -173,21 +164,12 @@ class FunctionModel:
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer with what the function returns."""
-        step = await self._step(request)
-        if isinstance(step, Raises):
-            raise step.error
-        return _reply_of(step, self.profile.name)
+        return _reply_of(await self._step(request), self.profile.name)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta]:
         """Answer with what the function returns, its text in pieces."""
-        step = await self._step(request)
-        if isinstance(step, Raises):
-            for piece in step.after:
-                yield TextPiece(piece)
-            raise step.error
-        for piece in _pieces_of(step):
-            yield piece
-        yield _reply_of(step, self.profile.name)
+        for delta in _deltas_of(await self._step(request), self.profile.name):
+            yield delta
 
     async def _step(self, request: ModelRequest) -> Step:
         self.requests.append(replace(request, messages=Thread(list(request.messages))))
@@ -230,12 +212,14 @@ def _whole(step: Chunks) -> ModelReply:
     )
 
 
-def _pieces_of(step: Step) -> list[ModelDelta]:
-    if isinstance(step, Chunks):
-        found = (_piece(piece) for piece in step.pieces)
-    else:
-        found = (_piece(part) for part in _reply_of(step, "").message.parts)
-    return [piece for piece in found if piece is not None]
+def _deltas_of(step: Step, model: str) -> Iterator[ModelDelta]:
+    """Yield the pieces of a step and then its reply, or raise its error."""
+    if isinstance(step, Raises):
+        yield from map(TextPiece, step.after)
+    made = _reply_of(step, model)
+    shown = step.pieces if isinstance(step, Chunks) else made.message.parts
+    yield from filter(None, map(_piece, shown))
+    yield made
 
 
 def _piece(part: object) -> ModelDelta | None:

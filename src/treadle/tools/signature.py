@@ -221,7 +221,7 @@ _LABEL = re.compile(r"^\s*:\w|:\s*$|^\s*-{3,}\s*$", re.MULTILINE)
 
 def _read_docstring(docstring: str) -> tuple[str, dict[str, str]]:
     """Load the parser of docstrings with the first that has sections."""
-    from treadle.tools.docstrings import describe  # noqa: PLC0415
+    from treadle.tools.docstrings import describe  # noqa: PLC0415 (most need none)
 
     found = describe(docstring)
     return found.text, found.parameters

@@ -59,7 +59,7 @@ class Translator:
         if len(tagged) < 2 or len(keys) > 1:
             return Union[tuple(map(self.translate, members))]  # noqa: UP007 known at run time only
         chosen = [Annotated[self.translate(each), Tag(tag)] for tag, each in tagged.items()]
-        by_tag = Annotated[Union[tuple(chosen)], _discriminator(keys.pop(), tagged)]  # noqa: UP007
+        by_tag = Annotated[Union[tuple(chosen)], _discriminator(keys.pop(), tagged)]  # noqa: UP007 likewise
         return Union[(by_tag, *others)]
 
     def _needs_stand_in(self, kind: Any) -> bool:

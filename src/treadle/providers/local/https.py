@@ -83,7 +83,7 @@ class HttpsSource:
 
     def _ask(self, part: PartFile) -> _Answer:
         """Open the address at the first byte that is missing, and check that it is the file."""
-        request = Request(part.model.url, headers={"User-Agent": "treadle"})  # noqa: S310
+        request = Request(part.model.url, headers={"User-Agent": "treadle"})  # noqa: S310 an address of our own
         if part.length:
             request.add_header("Range", f"bytes={part.length}-")
         try:

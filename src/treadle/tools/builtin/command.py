@@ -107,7 +107,7 @@ class _Listener(asyncio.SubprocessProtocol):
         """Take in output."""
         self.output.add(data)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 as above
         """Note that all who had the output open are gone."""
         self.closed.set()
 
@@ -193,7 +193,7 @@ async def _leave_time(group: int) -> None:
     """Wait until everybody in the group is gone, but not for long."""
     with suppress(TimeoutError, ToolError):  # no thread may be free to look for them
         async with asyncio.timeout(GRACE_SECONDS):
-            while _signal(group, 0) and await THREADS.run(lambda: _lives(group)):  # noqa: ASYNC110
+            while _signal(group, 0) and await THREADS.run(lambda: _lives(group)):  # noqa: ASYNC110 nothing tells of it
                 await asyncio.sleep(POLL_SECONDS)
 
 
