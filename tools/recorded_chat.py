@@ -21,7 +21,6 @@ from treadle.errors import (
 )
 from treadle.ports.model import ModelReply
 from treadle.providers._failure import failure
-from treadle.providers._json import is_array, is_object
 from treadle.providers._sse import SseReader
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_reply import decode_reply
@@ -29,6 +28,7 @@ from treadle.providers.openai.chat_request import decode_request
 from treadle.providers.openai.chat_stream import ChatFold
 from treadle.providers.openai.dialect import dialect_of
 from treadle.usage import Usage
+from treadle.values import is_array, is_object
 
 
 def check_replies(recordings: list[Recording]) -> Tally:

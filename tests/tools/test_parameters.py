@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import InvalidTool
-from treadle.tools.arguments import is_object
 from treadle.tools.normalize import TYPES
 from treadle.tools.parameters import Parameter, normalize_schema, parameters_schema, with_parameters
+from treadle.values import is_object
 
 EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 

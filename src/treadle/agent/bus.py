@@ -134,13 +134,6 @@ class EventBus:
             self.live = True
         return reader
 
-    def drop(self, reader: Reader) -> None:
-        """Stop delivering to a reader."""
-        if reader in self._readers:
-            self._readers.remove(reader)
-        reader.close()
-        self.live = bool(self._readers)
-
     def say(self, span_id: str, parent_id: str | None, text: str, turn: int) -> None:
         """Emit a `TextDelta`: the one event that comes by the thousand."""
         self._seq += 1

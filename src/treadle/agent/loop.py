@@ -86,8 +86,7 @@ class Loop:
         work = self._work
         budget = work.budget
         budget.turns += 1
-        seconds_left = work.seconds_left() if work.setup.limits.deadline is not None else None
-        reply = await work.asker.ask(request, budget.turns, seconds_left)
+        reply = await work.asker.ask(request, budget.turns, work.seconds_left())
         if work.interrupted:  # the model swallowed it
             raise asyncio.CancelledError
         message, calls = work.ids.take_in(reply.message)

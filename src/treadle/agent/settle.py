@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -93,13 +94,13 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
     if ending.stop_reason == "paused":
         await recorder.suspended(ending.reason, work.budget.turns)
     else:
-        output = _text_so_far(work) if ending.output is NO_OUTPUT else ending.output
+        output = _output(work, ending)
         await recorder.ended(work.ended(ending.stop_reason, output, ending.error))
 
 
 def _result(work: Work, ending: Ending) -> AnyResult:
     return RunResult(
-        output=_text_so_far(work) if ending.output is NO_OUTPUT else ending.output,
+        output=_output(work, ending),
         messages=work.thread,
         stop_reason=ending.stop_reason,
         run_id=work.start.run_id,
@@ -111,6 +112,10 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         state=work.state if work.state is not None else State(),
         reason=ending.reason,
     )
+
+
+def _output(work: Work, ending: Ending) -> Any:
+    return _text_so_far(work) if ending.output is NO_OUTPUT else ending.output
 
 
 def _text_so_far(work: Work) -> str:

@@ -18,9 +18,10 @@ from treadle.errors import (
     Overloaded,
     RateLimited,
 )
-from treadle.providers._json import decode, encode, is_array, is_object
+from treadle.providers._json import decode, encode
+from treadle.values import is_array, is_object
 
-_NO_HEADERS: Mapping[str, str] = {}
+NO_HEADERS: Mapping[str, str] = {}
 _ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-generation-id", "cf-ray")
 _OVERFLOW_CODES = {
     "context_length_exceeded",
@@ -84,7 +85,7 @@ def typed_error(
     asked: Asked,
     *,
     status: int | None = None,
-    headers: Mapping[str, str] = _NO_HEADERS,
+    headers: Mapping[str, str] = NO_HEADERS,
     retry_after: float | None = None,
     partial: str = "",
 ) -> ModelError:
@@ -94,7 +95,7 @@ def typed_error(
     """
     meant = complaint.status if status is None else status
     kind, retryable = _kind(meant, complaint)
-    request_id = next((headers[name] for name in _ID_HEADERS if headers.get(name)), None)
+    request_id = _request_id(headers)
     return kind(
         _message(kind, meant, complaint, asked, request_id, headers),
         provider=asked.provider,
@@ -114,7 +115,7 @@ def bad_reply(
     why: str,
     *,
     status: int = 200,
-    headers: Mapping[str, str] = _NO_HEADERS,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> BadReply:
     """Return the error for an answer that is not the protocol: its type and its beginning."""
     shown = masked(body[:800].decode("utf-8", "replace").strip(), asked.secrets)[:200]
@@ -125,8 +126,13 @@ def bad_reply(
         provider=asked.provider,
         model=asked.model,
         status=status,
-        request_id=next((headers[name] for name in _ID_HEADERS if headers.get(name)), None),
+        request_id=_request_id(headers),
     )
+
+
+def _request_id(headers: Mapping[str, str]) -> str | None:
+    """Return the ID under which the server, or one on the way to it, knows the request."""
+    return next((headers[name] for name in _ID_HEADERS if headers.get(name)), None)
 
 
 def complaint_of(body: bytes) -> Complaint:

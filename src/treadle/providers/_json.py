@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 
-from treadle.values import clean
+from treadle.values import clean, is_array, is_object
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-
-
-def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a decoded value is a JSON object."""
-    return isinstance(value, dict)
-
-
-def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Whether a decoded value is a JSON array."""
-    return isinstance(value, list)
 
 
 def encode(value: object) -> bytes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 from treadle.errors import ConfigError
+from treadle.values import is_array, is_object
 
 Kind = Literal["openai", "template"]
 Checker = Callable[[Mapping[str, Any] | bytes | str], list[str]]
@@ -50,7 +51,7 @@ def _openai(body: Mapping[str, Any] | bytes | str) -> list[str]:
     if request is None:
         return problems
     messages = request.get("messages")
-    if not _is_array(messages) or not messages:
+    if not is_array(messages) or not messages:
         return [*problems, "messages: a list with at least one message is wanted"]
     if not isinstance(request.get("model"), str) or not request["model"]:
         problems.append("model: a name is wanted")
@@ -62,11 +63,11 @@ def _openai(body: Mapping[str, Any] | bytes | str) -> list[str]:
 def _template(body: Mapping[str, Any] | bytes | str) -> list[str]:
     problems = _openai(body)
     request, _ = _decoded(body)
-    if request is None or not _is_array(request.get("messages")):
+    if request is None or not is_array(request.get("messages")):
         return problems
     last = ""
     for place, message in enumerate(request["messages"]):
-        role = message.get("role") if _is_object(message) else None
+        role = message.get("role") if is_object(message) else None
         if role in ("system", "developer"):
             if place:
                 problems.append(f"messages[{place}]: only the first message may be the system's")
@@ -84,7 +85,7 @@ def _template(body: Mapping[str, Any] | bytes | str) -> list[str]:
 
 
 def _message_problems(message: Any, place: str) -> list[str]:
-    if not _is_object(message):
+    if not is_object(message):
         return [f"{place}: an object is wanted"]
     role, content = message.get("role"), message.get("content")
     if role not in _CONTENT:
@@ -104,12 +105,12 @@ def _message_problems(message: Any, place: str) -> list[str]:
 def _content_problems(content: Any, role: str, place: str) -> list[str]:
     if content is None or isinstance(content, str):
         return []
-    if not _is_array(content) or not content:
+    if not is_array(content) or not content:
         return [f"{place}: content is a text or a list of blocks, not {content!r}"]
     problems: list[str] = []
     for number, block in enumerate(content):
         where = f"{place}.content[{number}]"
-        kind = block.get("type") if _is_object(block) else None
+        kind = block.get("type") if is_object(block) else None
         if kind not in _CONTENT[role]:
             problems.append(f"{where}: a {role} message has no block of type {kind!r}")
         elif kind not in block:
@@ -121,22 +122,22 @@ def _call_problems(message: Mapping[str, Any], place: str) -> list[str]:
     calls = message.get("tool_calls")
     if calls is None:
         return []
-    if not _is_array(calls) or not calls:
+    if not is_array(calls) or not calls:
         return [f"{place}: tool_calls is an empty list"]
     problems: list[str] = []
     for number, call in enumerate(calls):
         where = f"{place}.tool_calls[{number}]"
-        if not _is_object(call) or not isinstance(call.get("id"), str) or not call["id"]:
+        if not is_object(call) or not isinstance(call.get("id"), str) or not call["id"]:
             problems.append(f"{where}: id is missing")
         elif len(call["id"]) > 40:
             problems.append(f"{where}: id has {len(call['id'])} characters, at most 40 are allowed")
         elif call.get("type") == "custom":
             continue
-        elif call.get("type") != "function" or not _is_object(call.get("function")):
+        elif call.get("type") != "function" or not is_object(call.get("function")):
             problems.append(f"{where}: type and function are wanted")
         else:
             problems += _function_problems(call["function"], where)
-    ids = [call.get("id") for call in calls if _is_object(call)]
+    ids = [call.get("id") for call in calls if is_object(call)]
     problems += [f"{place}: two calls with ID {one!r}" for one in set(ids) if ids.count(one) > 1]
     return problems
 
@@ -150,7 +151,7 @@ def _function_problems(function: Mapping[str, Any], where: str) -> list[str]:
         decoded = json.loads(arguments, parse_constant=_refuse) if arguments else None
     except (ValueError, TypeError):
         decoded = None
-    if not _is_object(decoded):
+    if not is_object(decoded):
         problems.append(f"{where}: arguments {arguments!r} are not a JSON object as text")
     return problems
 
@@ -160,7 +161,7 @@ def _pairing_problems(messages: list[Any]) -> list[str]:
     problems: list[str] = []
     open_ids: list[str] = []
     for place, message in enumerate(messages):
-        if not _is_object(message):
+        if not is_object(message):
             continue
         if message.get("role") == "tool":
             call_id = message.get("tool_call_id")
@@ -171,7 +172,7 @@ def _pairing_problems(messages: list[Any]) -> list[str]:
             continue
         problems += [f"messages[{place}]: call {one!r} has no result before it" for one in open_ids]
         calls = message.get("tool_calls")
-        open_ids = [call["id"] for call in calls if "id" in call] if _is_array(calls) else []
+        open_ids = [call["id"] for call in calls if "id" in call] if is_array(calls) else []
     return [*problems, *(f"call {one!r} has no result" for one in open_ids)]
 
 
@@ -184,7 +185,7 @@ def _option_problems(request: Mapping[str, Any]) -> list[str]:
             for name in ("tool_choice", "parallel_tool_calls")
             if request.get(name) is not None
         ]
-    elif not _is_array(tools) or not tools:
+    elif not is_array(tools) or not tools:
         problems.append("tools: an empty list")
     else:
         problems += _tool_problems(tools)
@@ -197,8 +198,8 @@ def _tool_problems(tools: list[Any]) -> list[str]:
     problems: list[str] = []
     names: list[str] = []
     for place, tool in enumerate(tools):
-        function = tool.get("function") if _is_object(tool) else None
-        if not _is_object(function):
+        function = tool.get("function") if is_object(tool) else None
+        if not is_object(function):
             problems.append(f"tools[{place}]: type and function are wanted")
             continue
         name = str(function.get("name", ""))
@@ -206,7 +207,7 @@ def _tool_problems(tools: list[Any]) -> list[str]:
         if not _NAME.fullmatch(name):
             problems.append(f"tools[{place}]: name {name!r} is not {_NAME.pattern}")
         parameters = function.get("parameters", {"type": "object"})
-        if not _is_object(parameters) or parameters.get("type") != "object":
+        if not is_object(parameters) or parameters.get("type") != "object":
             problems.append(f"tools[{place}]: parameters are no object schema")
         elif function.get("strict"):
             problems += _schema_problems(parameters, f"tools[{place}]")
@@ -214,8 +215,8 @@ def _tool_problems(tools: list[Any]) -> list[str]:
 
 
 def _format_problems(wanted: Any) -> list[str]:
-    schema = wanted.get("json_schema") if _is_object(wanted) else None
-    if not _is_object(schema):
+    schema = wanted.get("json_schema") if is_object(wanted) else None
+    if not is_object(schema):
         return []
     if not _NAME.fullmatch(str(schema.get("name", ""))):
         return [f"response_format: name {schema.get('name')!r} is not {_NAME.pattern}"]
@@ -224,14 +225,14 @@ def _format_problems(wanted: Any) -> list[str]:
 
 def _schema_problems(schema: Any, place: str) -> list[str]:
     """Return where a schema leaves the strict subset."""
-    if _is_array(schema):
+    if is_array(schema):
         return [problem for item in schema for problem in _schema_problems(item, place)]
-    if not _is_object(schema):
+    if not is_object(schema):
         return []
     problems: list[str] = []
     fields = schema.get("properties")
-    if schema.get("type") == "object" or _is_object(fields):
-        names = set(fields) if _is_object(fields) else set[str]()
+    if schema.get("type") == "object" or is_object(fields):
+        names = set(fields) if is_object(fields) else set[str]()
         if schema.get("additionalProperties") is not False:
             problems.append(f"{place}: additionalProperties must be false in a strict schema")
         if set(schema.get("required", ())) != names:
@@ -253,19 +254,11 @@ def _decoded(body: Mapping[str, Any] | bytes | str) -> tuple[Mapping[str, Any] |
         json.dumps(decoded, ensure_ascii=False).encode("utf-8")  # lone surrogates come as escapes
     except ValueError as error:
         return None, [f"the body is not valid JSON in UTF-8: {error}"]
-    return (decoded, []) if _is_object(decoded) else (None, ["the body is no JSON object"])
+    return (decoded, []) if is_object(decoded) else (None, ["the body is no JSON object"])
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
-
-
-def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
-
-
-def _is_array(value: object) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
 
 
 _CHECKERS: dict[str, Checker] = {"openai": _openai, "template": _template}

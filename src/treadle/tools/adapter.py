@@ -17,10 +17,11 @@ from pydantic_core import ErrorDetails, PydanticSerializationError
 from typing_extensions import TypedDict
 
 from treadle.tools.annotations import ABSENT, Field, split_annotated
-from treadle.tools.arguments import Path, Problem, is_array, is_object, show
+from treadle.tools.arguments import Path, Problem, show
 from treadle.tools.names import likely
 from treadle.tools.schema import JsonSchema, inline_where_possible, without_titles
 from treadle.tools.stand_ins import NO_SUCH_TAG, Translator, translate_metadata
+from treadle.values import is_array, is_object
 
 Validate = Callable[[Any], dict[str, Any]]
 

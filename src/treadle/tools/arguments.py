@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, NoReturn
 
 from msgspec import DecodeError, Struct
 from msgspec.json import decode as decode_json
 from msgspec.json import encode as encode_json
 
 from treadle.errors import ToolError
-from treadle.values.text import clean
+from treadle.values import clean, is_array, is_object
 
 Path = tuple[str | int, ...]
 
@@ -90,16 +90,6 @@ def clean_value(value: Any) -> Any:
     if is_object(value):
         return {clean(key): clean_value(item) for key, item in value.items()}
     return value
-
-
-def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a JSON value is an object."""
-    return isinstance(value, dict)
-
-
-def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Whether a JSON value is an array."""
-    return isinstance(value, list)
 
 
 Attempt = Callable[[Any], tuple[Any, list[Problem]]]

@@ -13,12 +13,12 @@ from treadle.tools.arguments import (
     Problem,
     arguments_invalid,
     decode_repairing,
-    is_object,
     parse_json,
     show,
 )
 from treadle.tools.plain import PlainDecode, PlainField, is_plain_default, plain_decoder, plain_type
 from treadle.tools.schema import JsonSchema
+from treadle.values import is_object
 
 
 class Validator(Protocol):

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.json import encode as encode_json
 
 from treadle.errors import InvalidTool
-from treadle.tools.arguments import is_array, is_object
 from treadle.tools.names import likely
 from treadle.tools.schema import (
     LISTED_CHILDREN,
@@ -16,6 +15,7 @@ from treadle.tools.schema import (
     JsonSchema,
     find_ref,
 )
+from treadle.values import is_array, is_object
 
 TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 

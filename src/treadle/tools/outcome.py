@@ -84,11 +84,16 @@ def cut(text: str, max_bytes: int) -> str:
     encoded = text.encode()
     if len(encoded) <= max_bytes:
         return text
-    marker = f"\n[... {len(encoded)} bytes in all, the middle is left out ...]\n"
+    marker = middle_left_out(len(encoded))
     room = max(0, max_bytes - len(marker))
     head = encoded[: (room + 1) // 2].decode(errors="ignore")
     tail = encoded[len(encoded) - room // 2 :].decode(errors="ignore") if room > 1 else ""
     return f"{head}{marker}{tail}"
+
+
+def middle_left_out(size: int) -> str:
+    """Return the marker that stands for the middle of a text of `size` bytes."""
+    return f"\n[... {size} bytes in all, the middle is left out ...]\n"
 
 
 def _structured(call: ToolCall, value: object, max_output: int) -> ToolResult:

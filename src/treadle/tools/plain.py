@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from msgspec import Struct
 
-from treadle.tools.arguments import is_array, is_object
+from treadle.values import is_array, is_object
 
 
 class Unrecognised:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from treadle.tools.arguments import is_array, is_object
+from treadle.values import is_array, is_object
 
 JsonSchema = dict[str, Any]
 

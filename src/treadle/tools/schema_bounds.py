@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from treadle.tools.arguments import is_array, is_object, show
+from treadle.tools.arguments import show
+from treadle.values import is_array, is_object
 
 Test = Callable[[Any], bool]
 

@@ -12,14 +12,13 @@ from treadle.tools.arguments import (
     Problem,
     arguments_invalid,
     decode_repairing,
-    is_array,
-    is_object,
     show,
     show_type,
 )
 from treadle.tools.names import likely
 from treadle.tools.schema import JsonSchema, find_ref
 from treadle.tools.schema_bounds import BOUNDS, Bound, is_number, is_string
+from treadle.values import is_array, is_object
 
 Check = Callable[[Any, Path, list[Problem]], None]
 """Adds what is wrong with a value, which stands at a path, to the problems."""

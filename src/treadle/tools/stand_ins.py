@@ -18,8 +18,8 @@ from pydantic import Field as PydanticField
 from pydantic_core import CoreSchema, core_schema
 
 from treadle.tools.annotations import ABSENT, Field, description_in, split_annotated
-from treadle.tools.arguments import is_object
 from treadle.tools.records import Record, class_of, hints_of, is_record, is_unknown, record_of
+from treadle.values import is_object
 
 
 class Translator:

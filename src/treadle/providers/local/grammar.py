@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treadle.providers._json import encode, is_object
-from treadle.providers.local.template import call_start
+from treadle.providers._json import encode
+from treadle.providers.local.template import call_start, function_of
+from treadle.values import is_object
 
 Wire = dict[str, Any]
 
@@ -54,8 +55,7 @@ def grammar_of(
 
 
 def _call(tool: Wire) -> str:
-    function: object = tool.get("function")
-    found = function if is_object(function) else {}
+    found = function_of(tool)
     start = encode(call_start(str(found.get("name", "")))).decode()
     return f'{start} %json {_json(_closed(found.get("parameters")))} "}}"'
 

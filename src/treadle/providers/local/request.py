@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from treadle.providers._json import is_array, is_object
 from treadle.providers.local.grammar import grammar_of
-from treadle.providers.local.template import in_words
+from treadle.providers.local.template import function_of, in_words
+from treadle.values import is_array, is_object
 
 Wire = dict[str, Any]
 
@@ -61,8 +61,7 @@ def _tools(body: Wire) -> tuple[list[Wire], bool]:
     if choice == "none":
         return [], False
     if is_object(choice):
-        function = choice.get("function")
-        wanted = function.get("name") if is_object(function) else None
+        wanted = function_of(choice).get("name")
         tools = [tool for tool in tools if _name(tool) == wanted]
     return tools, bool(tools) and choice not in (None, "auto")
 
@@ -93,5 +92,4 @@ def _schema(wanted: object) -> Wire | None:
 
 
 def _name(tool: Wire) -> str:
-    function: object = tool.get("function")
-    return str(function.get("name", "")) if is_object(function) else ""
+    return str(function_of(tool).get("name", ""))

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from treadle.providers._json import encode, is_array, is_object
+from treadle.providers._json import encode
+from treadle.values import is_array, is_object
 
 Wire = dict[str, Any]
 
@@ -90,6 +91,12 @@ def in_words(
     return spoken
 
 
+def function_of(wire: Wire) -> Wire:
+    """Return the function that a tool, a call or a choice names; nothing where there is none."""
+    function: object = wire.get("function")
+    return function if is_object(function) else {}
+
+
 def call_start(name: str) -> str:
     """Return how a call of this function begins; its arguments and one brace follow."""
     return f'{{"name": {encode(name).decode()}, "arguments": '
@@ -112,12 +119,8 @@ def _system(system: str, tools: Sequence[Wire], schema: Mapping[str, Any] | None
 
 
 def _described(tool: Wire) -> str:
-    function: object = tool.get("function")
-    known = ("name", "description", "parameters")
-    shown = (
-        {key: function[key] for key in known if function.get(key)} if is_object(function) else {}
-    )
-    return _spaced(shown)
+    function, known = function_of(tool), ("name", "description", "parameters")
+    return _spaced({key: function[key] for key in known if function.get(key)})
 
 
 def _spaced(value: object) -> str:
@@ -150,6 +153,5 @@ def _calls(message: Wire) -> list[Wire]:
 
 
 def _function(call: Wire) -> dict[str, str]:
-    function: object = call.get("function")
-    found = function if is_object(function) else {}
+    found = function_of(call)
     return {key: str(found.get(key) or "") for key in ("name", "arguments")}

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from treadle.messages import Message, Thread
 from treadle.ports.model import DEFAULT_SETTINGS, ModelRequest, ModelSettings, ToolSpec
-from treadle.providers._json import decode, encode, is_array
+from treadle.providers._json import decode, encode
 from treadle.providers.openai.chat_quick import quick
 from treadle.providers.openai.chat_wire import Wire, wire_messages, wire_settings, wire_tools
 from treadle.providers.openai.dialect import ChatDialect
+from treadle.values import is_array
 
 LOOSE = 64
 """So many encoded messages are kept apart before the older ones become one piece."""

@@ -20,10 +20,10 @@ from treadle.messages import (
     ToolCall,
     ToolResult,
 )
-from treadle.providers._json import is_array, is_object
 from treadle.providers.openai.chat_reply import block_text
 from treadle.providers.openai.chat_wire import Wire, arguments_text, wire_messages, wire_part
 from treadle.providers.openai.dialect import PROTOCOL, ChatDialect
+from treadle.values import is_array, is_object
 
 
 def read_messages(wires: Iterable[Any], dialect: ChatDialect) -> list[Message]:

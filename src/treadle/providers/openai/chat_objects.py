@@ -10,7 +10,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from treadle.providers._json import cleaned, decode, encode, is_array, is_object
+from treadle.providers._json import cleaned, decode, encode
+from treadle.values import is_array, is_object
 
 
 class WireFunction(Struct, gc=False):

@@ -6,10 +6,8 @@ from msgspec import Struct
 
 from treadle.messages import Message, Text, ToolCall, ToolResult
 from treadle.providers._json import encode
-from treadle.providers.openai.chat_wire import arguments_text
+from treadle.providers.openai.chat_wire import SHORT_ID, arguments_text
 from treadle.providers.openai.dialect import ChatDialect
-
-LONGEST_ID = 40
 
 
 class _Said(Struct, gc=False):
@@ -54,7 +52,7 @@ def quick(message: Message, dialect: ChatDialect) -> bytes | None:
     for part in message.parts:
         if isinstance(part, Text) and part.provider is None:
             text += part.text
-        elif isinstance(part, ToolCall) and part.provider is None and len(part.id) <= LONGEST_ID:
+        elif isinstance(part, ToolCall) and part.provider is None and len(part.id) <= SHORT_ID:
             function = _Function(part.name, arguments_text(part.raw))
             calls.append(_Call(part.id, "function", function))
         else:
@@ -71,7 +69,7 @@ def quick(message: Message, dialect: ChatDialect) -> bytes | None:
 def _answered(message: Message) -> bytes | None:
     objects: list[bytes] = []
     for part in message.parts:
-        if not isinstance(part, ToolResult) or part.provider or len(part.call_id) > LONGEST_ID:
+        if not isinstance(part, ToolResult) or part.provider or len(part.call_id) > SHORT_ID:
             return None
         texts: list[str] = []
         for item in part.parts:

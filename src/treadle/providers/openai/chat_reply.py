@@ -12,8 +12,8 @@ from msgspec import Struct
 from treadle.errors import InvalidInput, Overloaded
 from treadle.messages import Audio, Image, Message, Opaque, Part, Reasoning, Text, ToolCall
 from treadle.ports.model import FinishReason, ModelReply
-from treadle.providers._failure import Asked, bad_reply, complaint_in, typed_error
-from treadle.providers._json import encode, is_array, is_object
+from treadle.providers._failure import NO_HEADERS, Asked, bad_reply, complaint_in, typed_error
+from treadle.providers._json import encode
 from treadle.providers.openai.chat_objects import (
     WireCall,
     WireChoice,
@@ -26,6 +26,7 @@ from treadle.providers.openai.chat_objects import (
 from treadle.providers.openai.chat_wire import HOST, Wire
 from treadle.providers.openai.dialect import PROTOCOL
 from treadle.usage import NO_MONEY, Usage
+from treadle.values import is_array, is_object
 
 READ_ONLY = f"{PROTOCOL}.read"
 """The key for what a reply told beside its message, which no server wants back."""
@@ -57,7 +58,6 @@ _ESCAPES = re.compile(
     r"|(?P<bad>\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2}))|\\.",
     re.DOTALL,
 )
-_NO_HEADERS: Mapping[str, str] = {}
 
 
 class ReplyParts(Struct):
@@ -70,7 +70,7 @@ class ReplyParts(Struct):
 
 
 def decode_reply(
-    body: bytes, host: str, asked: Asked, headers: Mapping[str, str] = _NO_HEADERS
+    body: bytes, host: str, asked: Asked, headers: Mapping[str, str] = NO_HEADERS
 ) -> ModelReply:
     """Return the reply that the body of a 200 holds. `host` may get its opaque data back.
 

@@ -10,10 +10,11 @@ from msgspec import Struct
 from treadle.errors import InvalidInput
 from treadle.messages import Thread
 from treadle.ports.model import Effort, ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from treadle.providers._json import decode, is_array, is_object
+from treadle.providers._json import decode
 from treadle.providers.openai.chat_history import read_messages
 from treadle.providers.openai.chat_wire import ChatTool, Wire, wire_output
 from treadle.providers.openai.dialect import PROTOCOL, ChatDialect, TokenField
+from treadle.values import is_array, is_object
 
 _EFFORTS = frozenset(get_args(Effort))
 _FLOATS = ("temperature", "top_p", "frequency_penalty", "presence_penalty")

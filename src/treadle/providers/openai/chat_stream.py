@@ -8,8 +8,7 @@ from typing import Any
 
 from treadle.errors import BadReply, IncompleteReply
 from treadle.ports.model import ModelDelta, ModelReply, ReasoningPiece, TextPiece
-from treadle.providers._failure import Asked, bad_reply, complaint_in, typed_error
-from treadle.providers._json import is_object
+from treadle.providers._failure import NO_HEADERS, Asked, bad_reply, complaint_in, typed_error
 from treadle.providers.openai.chat_calls import CallFold
 from treadle.providers.openai.chat_objects import (
     INEXACT,
@@ -30,10 +29,9 @@ from treadle.providers.openai.chat_reply import (
     usage_of,
 )
 from treadle.providers.openai.chat_thoughts import ThoughtFold, continued
-from treadle.values import clean
+from treadle.values import clean, is_object
 
 _DONE = b"[DONE]"
-_NO_HEADERS: Mapping[str, str] = {}
 _LISTS = ("annotations", "images", "executed_tools")
 _RARE = (*_LISTS, "refusal", "reasoning_details", "function_call", "extra_content", "audio")
 
@@ -65,7 +63,7 @@ class ChatFold:
         "spoke",
     )
 
-    def __init__(self, host: str, asked: Asked, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+    def __init__(self, host: str, asked: Asked, headers: Mapping[str, str] = NO_HEADERS) -> None:
         self._host = host
         self._asked = asked
         self._headers = headers

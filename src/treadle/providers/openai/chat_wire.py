@@ -22,9 +22,9 @@ from treadle.messages import (
     ToolResult,
 )
 from treadle.ports.model import ModelSettings, OutputSchema, ToolSpec
-from treadle.providers._json import decode, encode, is_array, is_object
+from treadle.providers._json import decode, encode
 from treadle.providers.openai.dialect import PROTOCOL, ChatDialect
-from treadle.values import clean
+from treadle.values import clean, is_array, is_object
 
 Wire = dict[str, Any]
 """One object of their JSON."""
@@ -37,6 +37,8 @@ _UNSTRICT = frozenset(
     | {"dependentRequired", "dependentSchemas", "unevaluatedProperties", "uniqueItems", "default"}
     | {"contains", "minContains", "maxContains", "minProperties", "maxProperties", "prefixItems"}
 )
+SHORT_ID = 40
+"""Characters of a call's ID that every server takes."""
 _NINE = re.compile(r"[A-Za-z0-9]{9}")
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -250,7 +252,7 @@ def sent_id(call_id: str, dialect: ChatDialect) -> str:
         case "any":
             return call_id
         case "short":
-            return call_id if len(call_id) <= 40 else f"call_{_digest(call_id).hex()[:32]}"
+            return call_id if len(call_id) <= SHORT_ID else f"call_{_digest(call_id).hex()[:32]}"
         case "nine":
             if _NINE.fullmatch(call_id):
                 return call_id

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from treadle.errors import ToolError
+from treadle.tools.outcome import middle_left_out
 from treadle.tools.threads import THREADS
 
 MOST_OUTPUT = 65_536
@@ -89,7 +90,7 @@ class Excerpt:
         """Return the whole text, or its head, a note of what is left out, and its tail."""
         if self._size <= self._most:
             return (self._head + self._tail).decode(errors="replace")
-        note = f"\n[... {self._size} bytes in all, the middle is left out ...]\n"
+        note = middle_left_out(self._size)
         head = self._head.decode(errors="ignore")
         tail = self._tail[-(self._most // 2 - len(note)) :].decode(errors="ignore")
         return f"{head}{note}{tail}"
