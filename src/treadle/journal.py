@@ -18,7 +18,7 @@ from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What all entries have: the run, the path of the member or node, and the time (UTC)."""
 
     run_id: str

@@ -25,14 +25,14 @@ Opaque = dict[str, Any]
 dict keyed by protocol (``{"openai_chat": {...}}``), so that no other provider is ever sent it."""
 
 
-class Text(Struct, frozen=True, tag="text", omit_defaults=True):
+class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
     """Plain text."""
 
     text: str
     provider: Opaque | None = None
 
 
-class _Media(Struct, frozen=True, omit_defaults=True):
+class _Media(Struct, frozen=True, omit_defaults=True, gc=False):
     """Bytes or an address. Exactly one of `url` and `content` is set."""
 
     url: str | None = None
@@ -91,14 +91,14 @@ class _Media(Struct, frozen=True, omit_defaults=True):
         return self.url or f"data:{self.media_type};base64,{self.base64}"
 
 
-class Image(_Media, frozen=True, tag="image", omit_defaults=True):
+class Image(_Media, frozen=True, tag="image", omit_defaults=True, gc=False):
     """A picture. `detail` is how closely the model should look, where the provider has that."""
 
     detail: Detail | None = None
     provider: Opaque | None = None
 
 
-class Audio(_Media, frozen=True, tag="audio", omit_defaults=True):
+class Audio(_Media, frozen=True, tag="audio", omit_defaults=True, gc=False):
     """Sound; `transcript` is its text where the provider gave one."""
 
     transcript: str | None = None
@@ -111,7 +111,7 @@ class Audio(_Media, frozen=True, tag="audio", omit_defaults=True):
         return {"mpeg": "mp3", "wave": "wav", "vnd.wave": "wav"}.get(short, short)
 
 
-class File(_Media, frozen=True, tag="file", omit_defaults=True):
+class File(_Media, frozen=True, tag="file", omit_defaults=True, gc=False):
     """A document. `file_id` names one already uploaded to the provider instead of bytes or URL."""
 
     name: str | None = None
@@ -119,7 +119,7 @@ class File(_Media, frozen=True, tag="file", omit_defaults=True):
     provider: Opaque | None = None
 
 
-class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True):
+class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True, gc=False):
     """What a model thought. Only the provider that wrote it ever gets it back, unchanged.
 
     `signature` and `redacted` are that provider's opaque proofs.
@@ -131,7 +131,7 @@ class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True):
     provider: Opaque | None = None
 
 
-class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True):
+class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=False):
     """A request to run a tool.
 
     `id` is unique in the conversation, `provider_id` is what the provider called it. `raw` is
@@ -160,7 +160,7 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True):
             return {}
 
 
-class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
+class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True, gc=False):
     """The answer to one tool call.
 
     `parts` is what the model reads. `packed` is the tool's own value when it is more than text,
@@ -195,7 +195,7 @@ Part = Text | Image | Audio | File | Reasoning | ToolCall | ToolResult
 UserPart = Text | Image | Audio | File
 
 
-class Message(Struct, frozen=True, omit_defaults=True):
+class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """One thing said by one side.
 
     All calls of one model reply are parts of one message, and their results are the parts of one

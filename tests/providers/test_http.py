@@ -7,14 +7,17 @@ import gc
 import subprocess
 import sys
 import weakref
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.servers import Answer, free_port, serve, stream, whole
 from treadle.errors import BadReply, IncompleteReply, ModelError, ModelTimeout, Overloaded
-from treadle.ports.transport import HttpRequest
+from treadle.ports.transport import HttpRequest, HttpResponse
+from treadle.providers import _exchange, _http
 from treadle.providers._http import HttpTransport
 
 
@@ -221,6 +224,96 @@ async def test_a_cancelled_request_drops_its_connection() -> None:
         await server.wait_closed_by_client()
 
 
+async def test_credentials_in_an_address_are_sent_as_basic_authorization() -> None:
+    """They never stand in the request line."""
+    async with serve(whole({})) as server:
+        await ask(HttpTransport(), server.url.replace("://", "://al%40ice:s3cret@"))
+    received = server.requests[0]
+    assert received.headers["authorization"] == "Basic YWxAaWNlOnMzY3JldA=="
+    assert received.path == "/v1"
+
+
+async def test_hints_before_the_answer_are_passed_over() -> None:
+    """A 103 is no answer; the one that follows is."""
+    hint = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+    body = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    async with serve(Answer(raw=hint + body)) as server:
+        assert await ask(HttpTransport(), server.url) == b"{}"
+
+
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "http:///x"])
+async def test_an_address_that_is_none_is_refused(address: str) -> None:
+    """Before anything is sent."""
+    with pytest.raises(ModelError, match="cannot be sent"):
+        await ask(HttpTransport(), address)
+
+
+async def test_one_late_server_does_not_end_the_others() -> None:
+    """One timer watches over all exchanges, each with its own patience."""
+    transport = HttpTransport()
+    async with serve(Answer(raw=b"", end="hang")) as silent, serve(whole({})) as good:
+        waits = [transport.send(post(silent.url, timeout=t)) for t in (0.3, 0.02, 0.1)]
+        ends: list[float] = []
+        loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+
+        async def wait_for(sending: Coroutine[Any, Any, HttpResponse]) -> None:
+            with pytest.raises(ModelTimeout):
+                await sending
+            ends.append(loop.time() - began)
+
+        async with asyncio.TaskGroup() as group:
+            for sending in waits:
+                group.create_task(wait_for(sending))
+            assert await ask(transport, good.url, patience=0.02) == b"{}"
+        assert ends == sorted(ends)
+        assert 0.02 <= ends[0] < ends[1]
+        assert ends[2] >= 0.3
+
+
+async def through_a_session(monkeypatch: pytest.MonkeyPatch) -> HttpTransport:
+    """Return a transport that takes aiohttp's own session, as for a version not yet tried."""
+    monkeypatch.setattr(_exchange, "TRIED", ())
+    _http.POOLS.pop(asyncio.get_running_loop(), None)
+    return HttpTransport()
+
+
+async def test_a_version_not_yet_tried_goes_through_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What aiohttp documents does all the same, only slower."""
+    transport = await through_a_session(monkeypatch)
+    async with serve(Answer(pieces=(b"one", b"two"))) as server:
+        response = await transport.send(post(server.url))
+        assert [piece async for piece in response.pieces()] == [b"one", b"two"]
+        await response.close()
+        assert await ask(transport, server.url) == b"onetwo"
+        assert server.connections == 1
+    async with serve(Answer(pieces=(b"one",), end="close")) as server:
+        with pytest.raises(IncompleteReply, match="in the middle of the reply"):
+            await ask(transport, server.url)
+        response = await transport.send(post(server.url))
+        with pytest.raises(IncompleteReply):
+            async for _ in response.pieces():
+                pass
+        await response.close()
+    async with serve(Answer(raw=b"", end="hang")) as server:
+        with pytest.raises(ModelTimeout, match=r"0\.02 s"):
+            await ask(transport, server.url, patience=0.02)
+    async with serve(Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n", end="close")) as server:
+        with pytest.raises(BadReply, match="not HTTP"):
+            await ask(transport, server.url)
+
+
+async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy is asked for the whole address, and answers."""
+    async with serve(whole({"from": "proxy"})) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        _http.POOLS.pop(asyncio.get_running_loop(), None)
+        assert await ask(HttpTransport(), "http://model.invalid/v1") == b'{"from": "proxy"}'
+        assert proxy.requests[0].path == "http://model.invalid/v1"
+
+
 def test_each_event_loop_has_its_own_pool() -> None:
     """BS-67: one transport in three loops one after another, with nothing left open."""
     transport = HttpTransport()
@@ -258,6 +351,7 @@ def test_loops_in_many_threads_do_not_meet() -> None:
         async with serve(whole({})) as server:
             return await ask(transport, server.url)
 
+    assert asyncio.run(exchange()) == b"{}"  # loads aiohttp: threads would wait for each other
     with ThreadPoolExecutor(8) as threads:
         bodies = [threads.submit(asyncio.run, exchange()) for _ in range(24)]
         assert {body.result() for body in bodies} == {b"{}"}

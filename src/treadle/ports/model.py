@@ -197,7 +197,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     conversation_id: str = ""
 
 
-class ModelReply(Struct, frozen=True, kw_only=True):
+class ModelReply(Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer of a model.
 
     `message` is an assistant message whose tool calls carry the provider's IDs; the loop gives

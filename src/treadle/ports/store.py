@@ -13,7 +13,7 @@ from treadle.journal import AnyEntry
 ConversationStatus = Literal["new", "running", "paused", "settled"]
 
 
-class Head(Struct, frozen=True, kw_only=True):
+class Head(Struct, frozen=True, kw_only=True, gc=False):
     """What can be known of a conversation without reading its journal."""
 
     conversation_id: str
@@ -25,7 +25,7 @@ class Head(Struct, frozen=True, kw_only=True):
     owner: str | None = None
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """The right to append to a conversation: a fencing token and when it ends."""
 
     conversation_id: str
@@ -34,7 +34,7 @@ class Lease(Struct, frozen=True):
     expires_at: datetime
 
 
-class Batch(Struct, frozen=True):
+class Batch(Struct, frozen=True, gc=False):
     """What one append wrote, and the revision that it made."""
 
     revision: int

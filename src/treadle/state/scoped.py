@@ -16,7 +16,7 @@ Reducer = Callable[[Any, Any], Any]
 """Makes one value of the stored one and the one that is being written."""
 
 
-class StateWrite(Struct, frozen=True, omit_defaults=True):
+class StateWrite(Struct, frozen=True, omit_defaults=True, gc=False):
     """What one whole key, with its scope's prefix, came to: its packed value, or gone."""
 
     key: str
