@@ -22,8 +22,8 @@ from treadle.journal import (
     RunEnded,
     RunSuspended,
     StateChanged,
-    fold,
 )
+from treadle.view import fold
 from treadle.state.scoped import StateWrite
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -200,7 +200,13 @@ class RevisionConflict(StoreError):
 
 
 class ConversationBusy(StoreError):
-    """Another run owns the conversation."""
+    """Another run owns the conversation.
+
+    `lease` is its lease and `seconds_left` how long that lives unless it is renewed.
+    """
+
+    lease: Any = None
+    seconds_left: float = 0.0
 
 
 class ConversationFinalized(StoreError):

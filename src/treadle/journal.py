@@ -1,18 +1,14 @@
-"""What a conversation remembers: the entries of its journal, and `fold`, which reads them.
-
-`fold` is the only place that knows what entries mean. Stores keep entries and compare revisions.
-"""
+"""What a conversation remembers: the entries of its journal, which are only ever added to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from treadle.events import StopReason
-from treadle.messages import Message, Text, Thread, ToolCall, ToolResult
+from treadle.messages import Message, ToolResult
 from treadle.state.scoped import StateWrite
 from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
@@ -27,12 +23,21 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class RunBegan(Entry, frozen=True, tag="run.began"):
-    """A run started with this input. `history` seeds a new conversation."""
+    """A run started with this input. `history` seeds a new conversation.
+
+    `definition` has a short hash for each thing that the agent was made of, so that a resume can
+    tell what has changed.
+    """
 
     agent: str
     input: Message | None = None
     history: tuple[Message, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    definition: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class RunResumed(Entry, frozen=True, tag="run.resumed"):
+    """A run goes on: after a pause, or in place of a process that died."""
 
 
 class ModelReplied(Entry, frozen=True, tag="model.replied"):
@@ -60,19 +65,94 @@ class CallBegan(Entry, frozen=True, tag="call.began"):
 class CallEnded(Entry, frozen=True, tag="call.ended"):
     """A tool call has its one result; `writes` is what it changed in the state.
 
-    `links` are the results of a chain before the last, which the model does not see.
+    `links` are the results of a chain before the last, which the model does not see. `asks` is
+    what the call asked of the loop, with what it gave along: the output of a "finish", the reason
+    of an "interrupt", the error of one that is "fatal".
     """
 
     result: ToolResult
     usage: Usage = NOTHING
     writes: tuple[StateWrite, ...] = ()
     links: tuple[ToolResult, ...] = ()
+    asks: Literal["finish", "interrupt", "fatal"] | None = None
+    given: Plain = None
 
 
 class StateChanged(Entry, frozen=True, tag="state.changed"):
     """The state changed outside a tool call."""
 
     writes: tuple[StateWrite, ...]
+
+
+class MessageQueued(Entry, frozen=True, tag="inbox.queued"):
+    """Somebody steers: a user's message that waits until the run can take it in."""
+
+    id: str
+    message: Message
+
+
+class InboxApplied(Entry, frozen=True, tag="inbox.applied"):
+    """Queued messages became part of the history, in this order."""
+
+    ids: tuple[str, ...]
+
+
+class InboxCarried(Entry, frozen=True, tag="inbox.carried"):
+    """Queued messages came too late for a run; they wait for the next one."""
+
+    ids: tuple[str, ...]
+
+
+class InboxDiscarded(Entry, frozen=True, tag="inbox.discarded"):
+    """Queued messages were dropped, as the run had been told to."""
+
+    ids: tuple[str, ...]
+
+
+class ApprovalAsked(Entry, frozen=True, tag="approval.requested"):
+    """A call does not run before somebody decides. `digest` tells this very call from any other."""
+
+    call_id: str
+    digest: str
+    reason: str = ""
+
+
+Verdict = Literal["approve", "edit", "deny"]
+
+
+class ApprovalDecided(Entry, frozen=True, tag="approval.decided"):
+    """Somebody decided on a call. `raw` are the arguments of an edit, `reason` is for the model."""
+
+    call_id: str
+    digest: str
+    verdict: Verdict
+    raw: str | None = None
+    reason: str = ""
+
+
+class CancelAsked(Entry, frozen=True, tag="cancel.requested"):
+    """Somebody wants the run to stop."""
+
+    reason: str = ""
+
+
+class ViewReset(Entry, frozen=True, tag="view.reset"):
+    """From here on the history is these messages; the journal keeps what was."""
+
+    messages: tuple[Message, ...] = ()
+
+
+class Forked(Entry, frozen=True, tag="conversation.forked"):
+    """The conversation is a copy of another, up to here."""
+
+    parent: str
+    revision: int
+
+
+class UnknownEntry(Entry, frozen=True, tag="unknown"):
+    """An entry of a kind that this version does not know. It changes nothing."""
+
+    kind: str
 
 
 class RunSuspended(Entry, frozen=True, tag="run.paused"):
@@ -94,149 +174,22 @@ class RunEnded(Entry, frozen=True, tag="run.ended"):
 
 AnyEntry = (
     RunBegan
+    | RunResumed
     | ModelReplied
     | MessageAdded
     | CallBegan
     | CallEnded
     | StateChanged
+    | MessageQueued
+    | InboxApplied
+    | InboxCarried
+    | InboxDiscarded
+    | ApprovalAsked
+    | ApprovalDecided
+    | CancelAsked
+    | ViewReset
+    | Forked
+    | UnknownEntry
     | RunSuspended
     | RunEnded
 )
-
-RunStatus = Literal["running", "paused", "answered", "stopped", "failed"]
-
-
-class RunRecord(Struct):
-    """One run as the journal tells it."""
-
-    run_id: str
-    agent: str
-    started_at: datetime
-    status: RunStatus = "running"
-    stop_reason: StopReason | None = None
-    usage: Usage = NOTHING
-    error: str | None = None
-
-
-class View:
-    """A conversation at one revision, built entry by entry.
-
-    `messages` is valid at every revision: each call has exactly one result, in order. A call that
-    was interrupted has a result marked `synthetic`, in the view only.
-    """
-
-    def __init__(self) -> None:
-        self.revision = 0
-        self.runs: dict[str, RunRecord] = {}
-        self.state: dict[str, Plain] = {}
-        self._settled = Thread()
-        self._open: dict[str, ToolResult | None] = {}
-        self._calls: tuple[ToolCall, ...] = ()
-
-    @property
-    def messages(self) -> Thread:
-        """The history, ready for a provider."""
-        if not self._open:
-            return self._settled
-        return Thread([*self._settled, self._results()])
-
-    @property
-    def last_run(self) -> RunRecord | None:
-        """The newest run, or None in a new conversation."""
-        return next(reversed(self.runs.values())) if self.runs else None
-
-    def take_in(self, revision: int, entries: Iterable[AnyEntry]) -> None:
-        """Take in the next batch, which made this revision."""
-        for entry in entries:
-            self.add(entry)
-        self.revision = revision
-
-    def add(self, entry: AnyEntry) -> None:
-        """Take in the next entry."""
-        match entry:
-            case RunBegan():
-                self._close_calls()
-                self.runs[entry.run_id] = RunRecord(entry.run_id, entry.agent, entry.at)
-                self._settled.extend(entry.history)
-                if entry.input is not None:
-                    self._settled.append(entry.input)
-            case ModelReplied():
-                self._say(entry.message)
-                self._count(entry.run_id, entry.usage)
-            case MessageAdded():
-                self._say(entry.message)
-            case CallEnded():
-                self._answer(entry.result)
-                self._write(entry.writes)
-                self._count(entry.run_id, entry.usage)
-            case StateChanged():
-                self._write(entry.writes)
-            case RunSuspended():
-                self.runs[entry.run_id].status = "paused"
-            case RunEnded():
-                self._close_calls()
-                self._end(entry)
-            case CallBegan():
-                pass  # only tells, on resume, that the outcome may be unknown
-
-    def _say(self, message: Message) -> None:
-        self._close_calls()
-        if not message.parts:
-            return  # it says nothing, and no provider takes it back
-        self._settled.append(message)
-        self._calls = message.tool_calls
-        self._open = {call.id: None for call in self._calls}
-
-    def _answer(self, result: ToolResult) -> None:
-        if self._open.get(result.call_id, result) is not None:
-            return  # a second result of one call changes nothing
-        self._open[result.call_id] = result
-        if None not in self._open.values():
-            self._close_calls()
-
-    def _close_calls(self) -> None:
-        if self._open:
-            self._settled.append(self._results())
-            self._open = {}
-
-    def _results(self) -> Message:
-        return Message(
-            "tool", tuple(self._open[call.id] or interrupted(call) for call in self._calls)
-        )
-
-    def _write(self, writes: Iterable[StateWrite]) -> None:
-        for write in writes:
-            if write.deleted:
-                self.state.pop(write.key, None)
-            else:
-                self.state[write.key] = write.value
-
-    def _count(self, run_id: str, usage: Usage) -> None:
-        record = self.runs[run_id]
-        record.usage = record.usage + usage
-
-    def _end(self, entry: RunEnded) -> None:
-        record = self.runs[entry.run_id]
-        record.stop_reason = entry.stop_reason
-        record.error = entry.error
-        record.usage = entry.usage
-        outcomes: dict[str, RunStatus] = {
-            "answer": "answered",
-            "limit": "answered",
-            "failed": "failed",
-        }
-        record.status = outcomes.get(entry.stop_reason, "stopped")
-
-
-def fold(batches: Iterable[tuple[int, Iterable[AnyEntry]]]) -> View:
-    """Return the view after these batches, each the revision it made and its entries."""
-    view = View()
-    for revision, entries in batches:
-        view.take_in(revision, entries)
-    return view
-
-
-def interrupted(call: ToolCall) -> ToolResult:
-    """Return the result that stands in for one that never came."""
-    text = f"The call of {call.name!r} was interrupted; whether it took effect is unknown."
-    return ToolResult(call.id, call.name, (Text(text),), is_error=True, synthetic=True)

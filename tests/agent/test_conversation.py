@@ -34,9 +34,8 @@ from treadle.journal import (
     RunBegan,
     RunEnded,
     StateChanged,
-    View,
-    fold,
 )
+from treadle.view import View, fold
 from treadle.ports.store import Lease, Store
 from treadle.testing import FunctionModel, ScriptedModel, calls, raises
 

@@ -23,7 +23,8 @@ from treadle import (
     tool,
 )
 from treadle.events import TERMINAL, AnyEvent
-from treadle.journal import RunRecord, RunSuspended, fold
+from treadle.journal import RunSuspended
+from treadle.view import RunRecord, fold
 from treadle.testing import FakeClock, ScriptedModel, calls, raises
 
 

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from tests.agent.parts import Failing
 from treadle import Agent, MemoryStore, Message, RunFailed
 from treadle.agent.views import MOST_MESSAGES, MOST_VIEWS, Views, views_of
-from treadle.journal import MessageAdded, RunBegan, View
+from treadle.journal import MessageAdded, RunBegan
+from treadle.view import View
 from treadle.ports.store import Batch, Head
 from treadle.testing import FakeClock, FunctionModel
 

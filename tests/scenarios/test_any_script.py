@@ -27,7 +27,7 @@ from treadle import (
     tool,
 )
 from treadle.events import TERMINAL
-from treadle.journal import fold
+from treadle.view import fold
 from treadle.messages import Thread
 from treadle.testing import FakeClock
 

@@ -10,7 +10,7 @@ from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from treadle.ids import new_span_id
-from treadle.journal import interrupted
+from treadle.view import interrupted
 from treadle.messages import Message, Part, Text, ToolCall, ToolResult
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.names import safe_name

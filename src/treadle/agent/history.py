@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from treadle.agent.calls import tidy
 from treadle.errors import InvalidInput
-from treadle.journal import interrupted
+from treadle.view import interrupted
 from treadle.messages import Message, Thread, ToolCall, ToolResult
 
 

@@ -5,89 +5,118 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Literal
 
-from treadle.errors import LeaseLost, StoreUnavailable, TreadleError
-from treadle.ports.store import Lease, Leases, Store, gives_leases
+from treadle.agent.owner import is_dead, owner_here
+from treadle.errors import ConversationBusy, LeaseLost, StoreUnavailable, TreadleError
+from treadle.ports.store import Head, Lease, Store
 
 log = logging.getLogger(__name__)
 
+IfBusy = Literal["raise", "wait", "interrupt"]
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 5.0
 RETRY_SECONDS = 1.0
+LOOK_SECONDS = 1.0
+"""How often whoever waits for a busy conversation looks whether its owner has died."""
 
 
 class Ownership:
-    """The lease of one run, renewed until it is let go; nothing, where the store has no leases.
+    """The lease of one run, until it is let go.
 
-    `lost` is called with the error when a renewal fails: the run must not go on.
+    `lost` is called with the error when a renewal fails: the run must not go on. `due` is when the
+    next renewal is, in the loop's time.
     """
 
-    __slots__ = ("_alive_until", "_lease", "_leases", "_lost", "_renewal", "_timer")
+    __slots__ = ("_alive_until", "_lost", "_store", "due", "lease")
 
     def __init__(self, store: Store, lost: Callable[[TreadleError], None]) -> None:
-        self._leases: Leases | None = store if gives_leases(store) else None
+        self._store = store
         self._lost = lost
-        self._lease: Lease | None = None
         self._alive_until = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._renewal: asyncio.Task[None] | None = None
+        self.due = 0.0
+        self.lease: Lease | None = None
 
     @property
     def fence(self) -> int | None:
         """The fencing token that every write carries."""
-        return None if self._lease is None else self._lease.fence
+        return None if self.lease is None else self.lease.fence
 
-    async def claim(self, conversation_id: str, owner: str) -> bool:
-        """Take the conversation; False where there are no leases.
+    async def claim(self, conversation_id: str, run_id: str, *, wait: bool = False) -> Head:
+        """Take the conversation and return its head; `wait` for as long as another owns it.
+
+        An owner that is known to be dead is not waited for.
 
         Raises:
             ConversationBusy: another run owns it.
         """
-        if self._leases is None:
-            return False
-        self._lease = await self._leases.claim(conversation_id, owner, LEASE_SECONDS)
-        self._alive_until = asyncio.get_running_loop().time() + LEASE_SECONDS
-        self._renew_later()
-        return True
+        owner, dead = owner_here(run_id), None
+        while True:
+            try:
+                head, self.lease = await self._store.claim(
+                    conversation_id, owner, LEASE_SECONDS, instead_of=dead
+                )
+            except ConversationBusy as error:
+                lease = error.lease
+                if lease.fence != dead and is_dead(lease.owner):
+                    dead = lease.fence
+                    continue
+                if not wait:
+                    raise
+                await asyncio.sleep(min(LOOK_SECONDS, max(0.01, error.seconds_left)))
+            else:
+                self._renewed()
+                return head
+
+    def ended(self) -> None:
+        """The last write let the conversation go."""
+        self.lease = None
 
     async def release(self) -> None:
         """Let the conversation go."""
-        lease, self._lease = self._lease, None
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._renewal is not None:
-            self._renewal.cancel()
-        if lease is None or self._leases is None:
+        lease, self.lease = self.lease, None
+        if lease is None:
             return
         try:
             async with asyncio.timeout(RENEW_SECONDS):
-                await self._leases.release(lease)
+                await self._store.release(lease)
         except Exception:
             log.exception("lease of %s not released; it ends by itself", lease.conversation_id)
 
-    def _renew_later(self, seconds: float = RENEW_SECONDS) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._start_renewal)
-
-    def _start_renewal(self) -> None:
-        self._renewal = asyncio.get_running_loop().create_task(self._renew())
-
-    async def _renew(self) -> None:
+    async def renew(self) -> None:
         """Renew; what may pass is tried again for as long as the lease is alive."""
-        if self._lease is None or self._leases is None:
+        lease, loop = self.lease, asyncio.get_running_loop()
+        if lease is None:
             return
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(RENEW_SECONDS):
-                self._lease = await self._leases.renew(self._lease, LEASE_SECONDS)
+                self.lease = await self._store.renew(lease, LEASE_SECONDS)
         except LeaseLost as error:
-            self._lost(error)
+            if self.lease is lease:  # else it was let go meanwhile
+                self._lost(error)
         except Exception as error:  # noqa: BLE001 a store's driver may raise anything
-            if loop.time() + RETRY_SECONDS < self._alive_until:
-                self._renew_later(RETRY_SECONDS)
+            self.due = loop.time() + RETRY_SECONDS
+            if self.due < self._alive_until:
                 return
             lost = StoreUnavailable(f"The lease could not be renewed in time: {error}")
             lost.__cause__ = error
             self._lost(lost)
         else:
-            self._alive_until = loop.time() + LEASE_SECONDS
-            self._renew_later()
+            self._renewed()
+
+    def check(self) -> None:
+        """Refuse to go on when the lease has ended without being renewed.
+
+        Raises:
+            LeaseLost: this process was held up for too long; another may own the conversation.
+        """
+        if self.lease is not None and asyncio.get_running_loop().time() > self._alive_until:
+            raise LeaseLost(
+                f"The lease on conversation {self.lease.conversation_id!r} ended before it was "
+                "renewed: this process was held up. Resume the run."
+            )
+
+    def _renewed(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._alive_until = now + LEASE_SECONDS
+        self.due = now + RENEW_SECONDS

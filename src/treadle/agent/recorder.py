@@ -22,8 +22,8 @@ from treadle.journal import (
     RunEnded,
     RunSuspended,
     StateChanged,
-    View,
 )
+from treadle.view import View
 from treadle.messages import Message
 from treadle.ports.model import ModelReply
 from treadle.ports.store import Head, Store

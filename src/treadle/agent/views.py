@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from weakref import WeakKeyDictionary
 
-from treadle.journal import View
+from treadle.view import View
 from treadle.ports.store import Head, Store
 
 MOST_VIEWS = 256

@@ -1,28 +1,33 @@
-"""The seam to where conversations live."""
+"""The seam to where conversations live: journals, leases on them, and their media."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, Protocol, TypeGuard
+from typing import Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from treadle.journal import AnyEntry
+from treadle.journal import (
+    AnyEntry,
+    ApprovalDecided,
+    CancelAsked,
+    InboxApplied,
+    InboxDiscarded,
+    MessageQueued,
+    RunBegan,
+    RunEnded,
+    RunResumed,
+    RunSuspended,
+)
 
-ConversationStatus = Literal["new", "running", "paused", "settled"]
+ConversationStatus = Literal["new", "running", "paused", "answered", "stopped"]
+"""What became of the newest run; it stopped when it ended without an answer."""
 
-
-class Head(Struct, frozen=True, kw_only=True, gc=False):
-    """What can be known of a conversation without reading its journal."""
-
-    conversation_id: str
-    revision: int
-    status: ConversationStatus
-    run_id: str | None
-    created_at: datetime
-    updated_at: datetime
-    owner: str | None = None
+ANSWERED = ("answer", "limit")
+READER = 1
+"""The version of journals that this package reads and writes."""
 
 
 class Lease(Struct, frozen=True, gc=False):
@@ -34,6 +39,31 @@ class Lease(Struct, frozen=True, gc=False):
     expires_at: datetime
 
 
+class Head(Struct, frozen=True, kw_only=True, gc=False):
+    """What can be known of a conversation without reading its journal.
+
+    `run_id` is the newest run, `pending` how many queued messages were not applied yet, `fence` the
+    newest fencing token (0 before the first), `lease` the one that was not let go. It may have
+    ended. `reader` is the lowest version of `READER` that reads the journal.
+    """
+
+    conversation_id: str
+    revision: int = 0
+    status: ConversationStatus = "new"
+    run_id: str | None = None
+    pending: int = 0
+    created_at: datetime
+    updated_at: datetime
+    fence: int = 0
+    lease: Lease | None = None
+    reader: int = READER
+
+    @property
+    def owner(self) -> str | None:
+        """Who holds the lease that was not let go."""
+        return None if self.lease is None else self.lease.owner
+
+
 class Batch(Struct, frozen=True, gc=False):
     """What one append wrote, and the revision that it made."""
 
@@ -41,8 +71,8 @@ class Batch(Struct, frozen=True, gc=False):
     entries: tuple[AnyEntry, ...]
 
 
-class Store(Protocol):
-    """Keeps journals. IDs are checked before they come here; a store never interprets entries."""
+class Journals(Protocol):
+    """Keeps journals. IDs are checked before they come here; no store looks into messages."""
 
     async def create(self, conversation_id: str) -> Head:
         """Begin a journal at revision 0; an existing one is left alone and its head returned."""
@@ -60,14 +90,18 @@ class Store(Protocol):
         *,
         fence: int | None = None,
     ) -> int:
-        """Write one batch and return its revision.
+        """Write one batch and return its revision. What was returned survives the process.
 
-        A method that never waits may have an attribute `never_waits` that is true: then callers
-        take no care that nothing comes in between.
+        The head follows by `advanced`; a lease ends with the batch for which `ends_lease` holds. A
+        method that never waits may have an attribute `never_waits` that is true: then callers take
+        no care that nothing comes in between.
 
         Raises:
+            ConversationNotFound: there is none.
             RevisionConflict: the journal is not at `expected_revision`; nothing was written.
-            LeaseLost: `fence` is not the newest one; nothing was written.
+            LeaseLost: an entry is not one that `anybody_may` write, and `fence` is not that of the
+                lease; nothing was written.
+            InvalidId: a run of this ID has begun before; nothing was written.
         """
         ...
 
@@ -79,22 +113,56 @@ class Store(Protocol):
         """Return the revision as soon as it is beyond `after_revision`, or after `seconds`."""
         ...
 
+    async def find(self, run_id: str) -> str:
+        """Return the ID of the conversation that the run is in, or raise `RunNotFound`."""
+        ...
+
     async def list(
-        self, *, status: ConversationStatus | None = None, limit: int = 100
+        self,
+        *,
+        status: ConversationStatus | None = None,
+        limit: int = 100,
+        after: Head | None = None,
     ) -> Sequence[Head]:
-        """Return heads, the most recently changed first."""
+        """Return heads, the most recently changed first (then by ID); `after` the last one seen."""
+        ...
+
+    async def fork(self, conversation_id: str, revision: int, new_id: str) -> Head:
+        """Copy a journal through `revision`, with its media, under a new ID; return its head.
+
+        The copy's batches are equal to the first ones of the original, and independent of it from
+        then on. Runs are found in the original only. The copy is not leased.
+
+        Raises:
+            ConversationNotFound: there is no such conversation, or no such revision of it.
+            InvalidId: there is a conversation `new_id` already.
+        """
         ...
 
     async def delete(self, conversation_id: str) -> None:
         """Forget a conversation; one that is not there is no error."""
         ...
 
+    async def close(self) -> None:
+        """Let go of connections and files. What is used again opens again."""
+        ...
+
 
 class Leases(Protocol):
-    """Lets one run at a time own a conversation. A store may be this too."""
+    """Lets one run at a time own a conversation, by the store's own clock."""
 
-    async def claim(self, conversation_id: str, owner: str, seconds: float) -> Lease:
-        """Take the conversation, or raise `ConversationBusy` while another's lease is alive."""
+    async def claim(
+        self, conversation_id: str, owner: str, seconds: float, *, instead_of: int | None = None
+    ) -> tuple[Head, Lease]:
+        """Take the conversation, which begins here when there is none; return it as it now is.
+
+        A lease that is alive keeps others out, also one of the same owner. `instead_of` is the
+        fence of one that the caller knows to be dead.
+
+        Raises:
+            ConversationBusy: another's lease is alive.
+            NewerJournal: only a newer version of this package may write here.
+        """
         ...
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
@@ -106,6 +174,64 @@ class Leases(Protocol):
         ...
 
 
-def gives_leases(store: object) -> TypeGuard[Leases]:
-    """Whether a store gives leases too."""
-    return all(callable(getattr(store, name, None)) for name in ("claim", "renew", "release"))
+class Blobs(Protocol):
+    """Keeps large content by its SHA-256, once for each conversation, until that is deleted."""
+
+    async def put(self, conversation_id: str, content: bytes) -> str:
+        """Keep it and return its digest in hex, or raise `ConversationNotFound`."""
+        ...
+
+    async def get(self, conversation_id: str, digest: str) -> bytes:
+        """Return it, or raise `ConversationNotFound`."""
+        ...
+
+
+class Store(Journals, Leases, Blobs, Protocol):
+    """All that a store of conversations does."""
+
+
+def anybody_may(entries: Sequence[AnyEntry]) -> bool:
+    """Whether these may be appended without owning the conversation."""
+    return all(
+        isinstance(entry, MessageQueued | ApprovalDecided | CancelAsked) for entry in entries
+    )
+
+
+def ends_lease(entries: Sequence[AnyEntry]) -> bool:
+    """Whether the run that owns the conversation stops with these entries."""
+    last = entries[-1]
+    return isinstance(last, RunEnded | RunSuspended) and not last.path
+
+
+def begins(entries: Sequence[AnyEntry]) -> list[str]:
+    """Return the IDs of the runs that begin with these entries."""
+    return [entry.run_id for entry in entries if isinstance(entry, RunBegan)]
+
+
+def advanced(head: Head, entries: Sequence[AnyEntry], now: datetime) -> Head:
+    """Return the head after one more batch."""
+    status, run_id, pending = head.status, head.run_id, head.pending
+    for entry in entries:
+        if isinstance(entry, RunBegan):
+            if not entry.path:
+                status, run_id = "running", entry.run_id
+        elif isinstance(entry, RunEnded):
+            if not entry.path:
+                status = "answered" if entry.stop_reason in ANSWERED else "stopped"
+        elif isinstance(entry, RunSuspended):
+            status = status if entry.path else "paused"
+        elif isinstance(entry, RunResumed):
+            status = "running"
+        elif isinstance(entry, MessageQueued):
+            pending += 1
+        elif isinstance(entry, InboxApplied | InboxDiscarded):
+            pending -= len(entry.ids)
+    return replace(
+        head,
+        revision=head.revision + 1,
+        status=status,
+        run_id=run_id,
+        pending=pending,
+        updated_at=now,
+        lease=None if ends_lease(entries) else head.lease,
+    )

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from treadle.errors import ConversationBusy, ConversationNotFound, LeaseLost, RevisionConflict
-from treadle.journal import AnyEntry, RunBegan, RunEnded, RunSuspended
+from msgspec.structs import replace
+
+from treadle.journal import AnyEntry
 from treadle.ports.clock import SYSTEM_CLOCK, Clock
-from treadle.ports.store import Batch, ConversationStatus, Head, Lease
+from treadle.ports.store import (
+    Batch,
+    ConversationStatus,
+    Head,
+    Lease,
+    advanced,
+    anybody_may,
+    begins,
+)
+from treadle.stores.refusals import (
+    busy,
+    content_not_found,
+    fork_gone,
+    lease_lost,
+    not_at,
+    not_found,
+    run_not_found,
+    run_taken,
+    taken,
+)
 
 
 class _Journal:
-    """One conversation: its batches, who is waiting for more, and who owns it."""
+    """One conversation: its head, its batches, its blobs, and who is waiting for more."""
 
-    def __init__(self, now: datetime) -> None:
+    __slots__ = ("batches", "blobs", "head", "waiting")
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
         self.batches: list[Batch] = []
-        self.status: ConversationStatus = "new"
-        self.run_id: str | None = None
-        self.created_at = self.updated_at = now
-        self.fence = 0
-        self.lease: Lease | None = None
+        self.blobs: dict[str, bytes] = {}
         self.waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
 
@@ -35,27 +55,17 @@ class MemoryStore:
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
         self._journals: dict[str, _Journal] = {}
+        self._runs: dict[str, str] = {}
         self._lock = threading.Lock()  # threads have event loops of their own
 
     async def create(self, conversation_id: str) -> Head:
         """Begin a journal at revision 0; an existing one is left alone and its head returned."""
         with self._lock:
-            if conversation_id not in self._journals:
-                self._journals[conversation_id] = _Journal(self._clock.now())
-        return await self.head(conversation_id)
+            return self._begin(conversation_id, self._clock.now()).head
 
     async def head(self, conversation_id: str) -> Head:
         """Return the head, or raise `ConversationNotFound`."""
-        journal = self._find(conversation_id)
-        return Head(
-            conversation_id=conversation_id,
-            revision=len(journal.batches),
-            status=journal.status,
-            run_id=journal.run_id,
-            created_at=journal.created_at,
-            updated_at=journal.updated_at,
-            owner=journal.lease.owner if journal.lease else None,
-        )
+        return self._find(conversation_id).head
 
     async def append(
         self,
@@ -65,32 +75,24 @@ class MemoryStore:
         *,
         fence: int | None = None,
     ) -> int:
-        """Write one batch and return its revision.
-
-        Raises:
-            RevisionConflict: the journal is not at `expected_revision`; nothing was written.
-            LeaseLost: the conversation was claimed and `fence` is not its owner's; nothing was
-                written.
-        """
+        """Write one batch and return its revision; see the port."""
         journal = self._find(conversation_id)
+        batch = tuple(entries)
         with self._lock:
-            revision = len(journal.batches)
-            if revision != expected_revision:
-                raise RevisionConflict(
-                    f"Conversation {conversation_id!r} is at revision {revision}, "
-                    f"not {expected_revision}; nothing was written. Another run works in it."
-                )
-            if journal.fence and fence != journal.fence:
-                raise LeaseLost(
-                    f"Conversation {conversation_id!r} is owned by fence {journal.fence}, "
-                    f"not {fence}; nothing was written."
-                )
-            journal.batches.append(Batch(revision + 1, tuple(entries)))
-            journal.updated_at = self._clock.now()
-            for entry in entries:
-                _note(journal, entry)
-            _wake(journal)
-        return revision + 1
+            head = journal.head
+            if head.revision != expected_revision:
+                raise not_at(head, expected_revision)
+            if not anybody_may(batch) and (head.lease is None or head.lease.fence != fence):
+                raise lease_lost(head, fence)
+            for run_id in begins(batch):
+                if run_id in self._runs:
+                    raise run_taken(run_id)
+                self._runs[run_id] = conversation_id
+            journal.head = advanced(head, batch, self._clock.now())
+            journal.batches.append(Batch(journal.head.revision, batch))
+            if journal.waiting:
+                _wake(journal)
+        return journal.head.revision
 
     append.never_waits = True  # pyright: ignore[reportFunctionMemberAccess] see the port
 
@@ -101,7 +103,7 @@ class MemoryStore:
     async def wait(self, conversation_id: str, after_revision: int, seconds: float) -> int:
         """Return the revision as soon as it is beyond `after_revision`, or after `seconds`."""
         journal = self._find(conversation_id)
-        if len(journal.batches) <= after_revision:
+        if journal.head.revision <= after_revision:
             more = asyncio.Event()
             waiting = (asyncio.get_running_loop(), more)
             journal.waiting.append(waiting)
@@ -113,75 +115,122 @@ class MemoryStore:
             finally:
                 if waiting in journal.waiting:
                     journal.waiting.remove(waiting)
-        return len(journal.batches)
+        return self._find(conversation_id).head.revision
+
+    async def find(self, run_id: str) -> str:
+        """Return the ID of the conversation that the run is in, or raise `RunNotFound`."""
+        found = self._runs.get(run_id)
+        if found is None:
+            raise run_not_found(run_id)
+        return found
 
     async def list(
-        self, *, status: ConversationStatus | None = None, limit: int = 100
+        self,
+        *,
+        status: ConversationStatus | None = None,
+        limit: int = 100,
+        after: Head | None = None,
     ) -> Sequence[Head]:
-        """Return heads, the most recently changed first."""
-        heads = [await self.head(conversation_id) for conversation_id in list(self._journals)]
+        """Return heads, the most recently changed first (then by ID); `after` the last one seen."""
+        heads = [journal.head for journal in list(self._journals.values())]
         kept = [head for head in heads if status is None or head.status == status]
-        return sorted(kept, key=lambda head: head.updated_at, reverse=True)[:limit]
+        if after is not None:
+            kept = [head for head in kept if _place(head) > _place(after)]
+        return sorted(kept, key=_place)[:limit]
+
+    async def fork(self, conversation_id: str, revision: int, new_id: str) -> Head:
+        """Copy a journal through `revision` under a new ID; see the port."""
+        with self._lock:
+            source = self._find(conversation_id)
+            if not 0 <= revision <= source.head.revision:
+                raise fork_gone(source.head, revision)
+            if new_id in self._journals:
+                raise taken(new_id)
+            now = self._clock.now()
+            journal = self._begin(new_id, now)
+            for batch in source.batches[:revision]:
+                journal.head = advanced(journal.head, batch.entries, now)
+            journal.batches = source.batches[:revision]
+            journal.blobs = dict(source.blobs)
+            return journal.head
 
     async def delete(self, conversation_id: str) -> None:
         """Forget a conversation; one that is not there is no error."""
-        self._journals.pop(conversation_id, None)
+        with self._lock:
+            journal = self._journals.pop(conversation_id, None)
+            if journal is not None:
+                for batch in journal.batches:
+                    for run_id in begins(batch.entries):
+                        if self._runs.get(run_id) == conversation_id:
+                            del self._runs[run_id]
+                _wake(journal)
 
-    async def claim(self, conversation_id: str, owner: str, seconds: float) -> Lease:
-        """Take the conversation, or raise `ConversationBusy` while any lease of it is alive.
+    async def close(self) -> None:
+        """There is nothing to let go of: what is in it lives as long as the store."""
 
-        That holds for a lease of the same `owner` too: two runs of one ID are two runs.
-        """
-        journal = self._find(conversation_id)
+    async def claim(
+        self, conversation_id: str, owner: str, seconds: float, *, instead_of: int | None = None
+    ) -> tuple[Head, Lease]:
+        """Take the conversation, which begins here when there is none; see the port."""
         now = self._clock.now()
         with self._lock:
-            lease = journal.lease
-            if lease is not None and lease.expires_at > now:
-                left = (lease.expires_at - now).total_seconds()
-                raise ConversationBusy(
-                    f"Conversation {conversation_id!r} is owned by run {lease.owner!r} "
-                    f"for another {left:.1f} s."
-                )
-            journal.fence += 1
-            expires_at = now + timedelta(seconds=seconds)
-            journal.lease = Lease(conversation_id, owner, journal.fence, expires_at)
-            return journal.lease
+            journal = self._begin(conversation_id, now)
+            lease = journal.head.lease
+            if lease is not None and lease.expires_at > now and lease.fence != instead_of:
+                raise busy(lease, now)
+            fence = journal.head.fence + 1
+            lease = Lease(conversation_id, owner, fence, now + timedelta(seconds=seconds))
+            journal.head = replace(journal.head, fence=fence, lease=lease)
+            return journal.head, lease
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
         """Keep it longer, or raise `LeaseLost`."""
         journal = self._find(lease.conversation_id)
-        if journal.fence != lease.fence or journal.lease is None:
-            raise LeaseLost(f"Conversation {lease.conversation_id!r} was taken over or released.")
-        expires_at = self._clock.now() + timedelta(seconds=seconds)
-        journal.lease = Lease(lease.conversation_id, lease.owner, lease.fence, expires_at)
-        return journal.lease
+        with self._lock:
+            held = journal.head.lease
+            if held is None or held.fence != lease.fence:
+                raise lease_lost(journal.head, lease.fence)
+            held = replace(held, expires_at=self._clock.now() + timedelta(seconds=seconds))
+            journal.head = replace(journal.head, lease=held)
+        return held
 
     async def release(self, lease: Lease) -> None:
         """Let it go; a lease that is no longer held is no error."""
-        journal = self._journals.get(lease.conversation_id)
-        if journal is not None and journal.fence == lease.fence:
-            journal.lease = None
+        with self._lock:
+            journal = self._journals.get(lease.conversation_id)
+            held = journal.head.lease if journal is not None else None
+            if journal is not None and held is not None and held.fence == lease.fence:
+                journal.head = replace(journal.head, lease=None)
+
+    async def put(self, conversation_id: str, content: bytes) -> str:
+        """Keep content and return its SHA-256 in hex, or raise `ConversationNotFound`."""
+        digest = hashlib.sha256(content).hexdigest()
+        self._find(conversation_id).blobs[digest] = content
+        return digest
+
+    async def get(self, conversation_id: str, digest: str) -> bytes:
+        """Return content by its digest, or raise `ConversationNotFound`."""
+        found = self._find(conversation_id).blobs.get(digest)
+        if found is None:
+            raise content_not_found(conversation_id, digest)
+        return found
+
+    def _begin(self, conversation_id: str, now: datetime) -> _Journal:
+        journal = self._journals.get(conversation_id)
+        if journal is None:
+            head = Head(conversation_id=conversation_id, created_at=now, updated_at=now)
+            journal = self._journals[conversation_id] = _Journal(head)
+        return journal
 
     def _find(self, conversation_id: str) -> _Journal:
         journal = self._journals.get(conversation_id)
         if journal is None:
-            raise ConversationNotFound(
-                f"There is no conversation {conversation_id!r} in this store."
-            )
+            raise not_found(conversation_id)
         return journal
 
 
-def _note(journal: _Journal, entry: AnyEntry) -> None:
-    """Keep the head's small facts up to date."""
-    match entry:
-        case RunBegan():
-            journal.run_id, journal.status = entry.run_id, "running"
-        case RunSuspended():
-            journal.status = "paused"
-        case RunEnded():
-            journal.status = "settled"
-        case _:
-            pass
+def _place(head: Head) -> tuple[float, str]:
+    return -head.updated_at.timestamp(), head.conversation_id
 
 
 def _wake(journal: _Journal) -> None:

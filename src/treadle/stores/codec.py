@@ -1,0 +1,183 @@
+"""Entries as bytes and back: what every durable store keeps.
+
+A batch is one JSON array, without line breaks. Large media stand in it by their digest and are kept
+once beside it. Kinds of entries and fields that this version does not know are passed over, so an
+older version reads what a newer one added; a journal that needs more says so in `Head.reader`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from treadle.errors import CorruptJournal
+from treadle.journal import (
+    AnyEntry,
+    CallEnded,
+    MessageAdded,
+    MessageQueued,
+    ModelReplied,
+    RunBegan,
+    ViewReset,
+)
+from treadle.messages import Audio, File, Image, Message, ToolResult
+
+LARGE = 1024
+"""Media of so many bytes and more are kept by digest."""
+_BLOB = "blob:sha256:"
+_Media = Image | Audio | File
+_MEDIA = (Image, Audio, File)
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(tuple[AnyEntry, ...]).decode
+_decode_raw = msgspec.json.Decoder(list[Raw]).decode
+_decode_one = msgspec.json.Decoder(AnyEntry).decode
+_KNOWN = frozenset(str(kind.__struct_config__.tag) for kind in AnyEntry.__args__)
+
+PartT = TypeVar("PartT")
+
+
+class _Any(Struct):
+    """What every entry has, whatever else a newer version put there."""
+
+    type: str
+    run_id: str
+    at: Any = None
+    path: str = ""
+
+
+_decode_any = msgspec.json.Decoder(_Any).decode
+
+
+def encode_batch(entries: Sequence[AnyEntry]) -> tuple[bytes, dict[str, bytes]]:
+    """Return the batch as JSON, and the media that it names by digest."""
+    media: dict[str, bytes] = {}
+    return _encode([_lightened(entry, media) for entry in entries]), media
+
+
+def decode_batch(data: bytes, where: str) -> tuple[AnyEntry, ...]:
+    """Return the entries of a batch; large media in it are still digests.
+
+    `where` names the place for the error.
+
+    Raises:
+        CorruptJournal: it cannot be read.
+    """
+    try:
+        return _decode(data)
+    except msgspec.DecodeError:
+        try:
+            return tuple(_one(bytes(raw)) for raw in _decode_raw(data))
+        except (msgspec.DecodeError, TypeError) as error:
+            shown = data[:80].decode(errors="replace")
+            raise CorruptJournal(f"{where} cannot be read: {error} ({shown!r})") from error
+
+
+def digests_in(entries: Sequence[AnyEntry]) -> set[str]:
+    """Return the digests of media that the entries name."""
+    return {
+        part.url[len(_BLOB) :]
+        for entry in entries
+        for message in _messages(entry)
+        for part in _media(message)
+        if part.url is not None and part.url.startswith(_BLOB)
+    }
+
+
+def with_media(entries: Sequence[AnyEntry], media: Mapping[str, bytes]) -> tuple[AnyEntry, ...]:
+    """Return the entries with their media in place of digests.
+
+    Raises:
+        CorruptJournal: one is not there.
+    """
+
+    def restored(part: PartT) -> PartT:
+        if not isinstance(part, _MEDIA) or part.url is None or not part.url.startswith(_BLOB):
+            return part
+        digest = part.url[len(_BLOB) :]
+        if digest not in media:
+            raise CorruptJournal(f"The content {digest} that the journal names is not there.")
+        return replace(part, content=media[digest], url=None)
+
+    return tuple(_changed(entry, restored) for entry in entries)
+
+
+def digest_of(content: bytes) -> str:
+    """Return the SHA-256 of content, in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _one(raw: bytes) -> AnyEntry:
+    found = _decode_any(raw)
+    if found.type in _KNOWN:
+        return _decode_one(raw)
+    at = msgspec.convert(found.at, type=Any)
+    known = {"type": "unknown", "run_id": found.run_id, "at": at, "path": found.path}
+    return _decode_one(_encode({**known, "kind": found.type}))
+
+
+def _lightened(entry: AnyEntry, media: dict[str, bytes]) -> AnyEntry:
+    def lightened(part: PartT) -> PartT:
+        if not isinstance(part, _MEDIA) or part.content is None or len(part.content) < LARGE:
+            return part
+        digest = digest_of(part.content)
+        media[digest] = part.content
+        return replace(part, content=None, url=f"{_BLOB}{digest}")
+
+    return _changed(entry, lightened)
+
+
+def _changed(entry: AnyEntry, change: Any) -> AnyEntry:
+    """Return the entry with each medium changed; the entry itself where there is none."""
+    if not any(_media(message) for message in _messages(entry)):
+        return entry
+    if isinstance(entry, CallEnded):
+        links = tuple(_result(link, change) for link in entry.links)
+        return replace(entry, result=_result(entry.result, change), links=links)
+    if isinstance(entry, ViewReset):
+        return replace(entry, messages=tuple(_said(m, change) for m in entry.messages))
+    if isinstance(entry, RunBegan):
+        history = tuple(_said(message, change) for message in entry.history)
+        said = None if entry.input is None else _said(entry.input, change)
+        return replace(entry, input=said, history=history)
+    if isinstance(entry, ModelReplied | MessageAdded | MessageQueued):
+        return replace(entry, message=_said(entry.message, change))
+    return entry
+
+
+def _said(message: Message, change: Any) -> Message:
+    parts = tuple(
+        _result(part, change) if isinstance(part, ToolResult) else change(part)
+        for part in message.parts
+    )
+    return replace(message, parts=parts)
+
+
+def _result(result: ToolResult, change: Any) -> ToolResult:
+    return replace(result, parts=tuple(change(part) for part in result.parts))
+
+
+def _messages(entry: AnyEntry) -> tuple[Message, ...]:
+    """Return the messages of an entry; a call's results count as one."""
+    if isinstance(entry, ModelReplied | MessageAdded | MessageQueued):
+        return (entry.message,)
+    if isinstance(entry, CallEnded):
+        return (Message("tool", (entry.result, *entry.links)),)
+    if isinstance(entry, RunBegan):
+        return entry.history if entry.input is None else (*entry.history, entry.input)
+    return entry.messages if isinstance(entry, ViewReset) else ()
+
+
+def _media(message: Message) -> list[_Media]:
+    found: list[_Media] = []
+    for part in message.parts:
+        if isinstance(part, _MEDIA):
+            found.append(part)
+        elif isinstance(part, ToolResult):
+            found += [item for item in part.parts if isinstance(item, _MEDIA)]
+    return found

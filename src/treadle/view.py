@@ -1,0 +1,346 @@
+"""A conversation at one revision: what its journal's entries come to, one after another.
+
+This is the only place that knows what entries mean. Stores keep them and compare revisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from treadle.events import StopReason
+from treadle.journal import (
+    AnyEntry,
+    ApprovalAsked,
+    ApprovalDecided,
+    CallBegan,
+    CallEnded,
+    CancelAsked,
+    Forked,
+    InboxApplied,
+    InboxCarried,
+    InboxDiscarded,
+    MessageAdded,
+    MessageQueued,
+    ModelReplied,
+    RunBegan,
+    RunEnded,
+    RunResumed,
+    RunSuspended,
+    StateChanged,
+    UnknownEntry,
+    ViewReset,
+)
+from treadle.messages import Message, Text, Thread, ToolCall, ToolResult
+from treadle.usage import NOTHING, Usage
+from treadle.values import Plain
+
+RunStatus = Literal["running", "paused", "answered", "stopped", "failed", "superseded"]
+ReceiptStatus = Literal["queued", "applied", "carried_over", "discarded"]
+
+FROM_OUTSIDE = (MessageQueued, ApprovalDecided, CancelAsked)
+"""Entries that anybody may append, also while a run is at work."""
+_OUTCOMES: dict[str, RunStatus] = {"answer": "answered", "limit": "answered", "failed": "failed"}
+
+
+class RunRecord(Struct):
+    """One run as the journal tells it.
+
+    `seconds` is how long it has worked (pauses left out), `output` what it ended with. A run is
+    superseded when another began before it had ended.
+    """
+
+    run_id: str
+    agent: str
+    started_at: datetime
+    status: RunStatus = "running"
+    stop_reason: StopReason | None = None
+    usage: Usage = NOTHING
+    error: str | None = None
+    turns: int = 0
+    tool_calls: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+    output: Plain = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    definition: dict[str, str] = field(default_factory=dict[str, str])
+    revision: int = 0
+    cancel: CancelAsked | None = None
+    last_at: datetime | None = None
+
+
+class OpenCalls(Struct):
+    """The calls of the last reply, until each has its result.
+
+    `began` are those whose work may have had an effect, by attempt. `cut` is whether the reply was
+    cut off, so that its calls never run.
+    """
+
+    reply: Message
+    calls: tuple[ToolCall, ...]
+    cut: bool = False
+    began: dict[str, int] = field(default_factory=dict[str, int])
+    ended: dict[str, CallEnded] = field(default_factory=dict[str, CallEnded])
+    asked: dict[str, ApprovalAsked] = field(default_factory=dict[str, ApprovalAsked])
+    decided: dict[str, ApprovalDecided] = field(default_factory=dict[str, ApprovalDecided])
+
+    @property
+    def waiting(self) -> list[ToolCall]:
+        """The calls that somebody has to decide on."""
+        return [
+            call
+            for call in self.calls
+            if call.id in self.asked and call.id not in self.decided and call.id not in self.ended
+        ]
+
+    @property
+    def results(self) -> Message:
+        """A result for each call, marked where it stands in for one that never came."""
+        return Message("tool", tuple(self._result(call) for call in self.calls))
+
+    def _result(self, call: ToolCall) -> ToolResult:
+        ended = self.ended.get(call.id)
+        if ended is not None:
+            return ended.result
+        if call.id in self.asked and call.id not in self.began:
+            return waiting(call)
+        return interrupted(call)
+
+
+class View:
+    """A conversation at one revision, built entry by entry.
+
+    `messages` is valid at every revision: each call has exactly one result, in order. A call that
+    was interrupted has a result marked `synthetic`, in the view only. `inbox` are the messages that
+    wait, `receipts` what became of each that was queued, `open` the calls of an unfinished reply.
+    """
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.runs: dict[str, RunRecord] = {}
+        self.state: dict[str, Plain] = {}
+        self.inbox: dict[str, Message] = {}
+        self.receipts: dict[str, ReceiptStatus] = {}
+        self.forked: Forked | None = None
+        self.open: OpenCalls | None = None
+        self._settled = Thread()
+
+    @property
+    def messages(self) -> Thread:
+        """The history, ready for a provider."""
+        if self.open is None:
+            return self._settled
+        return Thread([*self._settled, self.open.results])
+
+    @property
+    def last_run(self) -> RunRecord | None:
+        """The newest run, or None in a new conversation."""
+        return next(reversed(self.runs.values())) if self.runs else None
+
+    def take_in(self, revision: int, entries: Iterable[AnyEntry]) -> None:
+        """Take in the next batch, which made this revision."""
+        for entry in entries:
+            self.add(entry)
+        self.revision = revision
+
+    def add(self, entry: AnyEntry) -> None:
+        """Take in the next entry."""
+        self._how[type(entry)](self, entry)
+        record = self.runs.get(entry.run_id)
+        if record is not None and not isinstance(entry, FROM_OUTSIDE):
+            if record.last_at is not None:
+                record.seconds += max(0.0, (entry.at - record.last_at).total_seconds())
+            record.last_at = None if isinstance(entry, RunSuspended) else entry.at
+
+    def _began(self, entry: RunBegan) -> None:
+        last = self.last_run
+        if last is not None and last.status in ("running", "paused"):
+            last.status = "superseded"
+        self._close_calls()
+        self.runs[entry.run_id] = RunRecord(
+            entry.run_id,
+            entry.agent,
+            entry.at,
+            metadata=entry.metadata,
+            definition=entry.definition,
+        )
+        self._settled.extend(entry.history)
+        if entry.input is not None:
+            self._settled.append(entry.input)
+
+    def _resumed(self, entry: RunResumed) -> None:
+        record = self.runs[entry.run_id]
+        record.status, record.reason, record.cancel = "running", "", None
+        record.last_at = None  # the time between does not count
+
+    def _replied(self, entry: ModelReplied) -> None:
+        self._say(entry.message, cut=entry.finish_reason == "length")
+        record = self.runs[entry.run_id]
+        record.usage = record.usage + entry.usage
+        record.turns += 1
+
+    def _added(self, entry: MessageAdded) -> None:
+        self._say(entry.message)
+
+    def _say(self, message: Message, *, cut: bool = False) -> None:
+        self._close_calls()
+        if not message.parts:
+            return  # it says nothing, and no provider takes it back
+        self._settled.append(message)
+        if message.role == "assistant" and (calls := message.tool_calls):
+            self.open = OpenCalls(message, calls, cut)
+
+    def _call_began(self, entry: CallBegan) -> None:
+        record = self.runs.get(entry.run_id)
+        if self.open is not None and entry.call_id not in self.open.ended:
+            if record is not None and entry.call_id not in self.open.began:
+                record.tool_calls += 1
+            self.open.began[entry.call_id] = entry.attempt
+
+    def _call_ended(self, entry: CallEnded) -> None:
+        opened, call_id = self.open, entry.result.call_id
+        if opened is None or call_id in opened.ended:
+            return  # a second result of one call changes nothing
+        if not any(call.id == call_id for call in opened.calls):
+            return
+        opened.ended[call_id] = entry
+        self._write(entry)
+        record = self.runs[entry.run_id]
+        record.usage = record.usage + entry.usage
+        if len(opened.ended) == len(opened.calls):
+            self._close_calls()
+
+    def _close_calls(self) -> None:
+        if self.open is not None:
+            self._settled.append(self.open.results)
+            self.open = None
+
+    def _write(self, entry: StateChanged | CallEnded) -> None:
+        for write in entry.writes:
+            if write.deleted:
+                self.state.pop(write.key, None)
+            else:
+                self.state[write.key] = write.value
+
+    def _queued(self, entry: MessageQueued) -> None:
+        self.inbox[entry.id] = entry.message
+        self.receipts[entry.id] = "queued"
+
+    def _applied(self, entry: InboxApplied) -> None:
+        self._close_calls()
+        for id in entry.ids:
+            message = self.inbox.pop(id, None)
+            if message is not None:
+                self._settled.append(message)
+                self.receipts[id] = "applied"
+
+    def _carried(self, entry: InboxCarried) -> None:
+        self.receipts.update(dict.fromkeys(entry.ids, "carried_over"))
+
+    def _discarded(self, entry: InboxDiscarded) -> None:
+        for id in entry.ids:
+            self.inbox.pop(id, None)
+            self.receipts[id] = "discarded"
+
+    def _asked(self, entry: ApprovalAsked) -> None:
+        if self.open is not None:
+            self.open.asked[entry.call_id] = entry
+            self.open.decided.pop(entry.call_id, None)
+
+    def _decided(self, entry: ApprovalDecided) -> None:
+        opened = self.open
+        asked = opened.asked.get(entry.call_id) if opened is not None else None
+        if opened is None or asked is None or asked.digest != entry.digest:
+            return  # it came too late, or is about another call
+        if entry.call_id in opened.decided or entry.call_id in opened.ended:
+            return
+        opened.decided[entry.call_id] = entry
+        if entry.raw is not None:
+            self._edit(opened, entry.call_id, entry.raw)
+
+    def _edit(self, opened: OpenCalls, call_id: str, raw: str) -> None:
+        """Put an edited call in place of what the model wrote: it is what runs."""
+        parts = tuple(
+            replace(part, raw=raw) if isinstance(part, ToolCall) and part.id == call_id else part
+            for part in opened.reply.parts
+        )
+        edited = replace(opened.reply, parts=parts)
+        place = max(n for n, message in enumerate(self._settled) if message is opened.reply)
+        self._settled[place] = edited
+        opened.reply, opened.calls = edited, edited.tool_calls
+
+    def _cancel(self, entry: CancelAsked) -> None:
+        record = self.runs.get(entry.run_id)
+        if record is not None and record.status in ("running", "paused"):
+            record.cancel = entry
+
+    def _reset(self, entry: ViewReset) -> None:
+        self.open = None
+        self._settled = Thread(entry.messages)
+
+    def _forked(self, entry: Forked) -> None:
+        self.forked = entry
+
+    def _suspended(self, entry: RunSuspended) -> None:
+        record = self.runs[entry.run_id]
+        record.status, record.reason = "paused", entry.reason
+        record.turns = max(record.turns, entry.turns)
+
+    def _ended(self, entry: RunEnded) -> None:
+        self._close_calls()
+        record = self.runs[entry.run_id]
+        record.stop_reason = entry.stop_reason
+        record.error = entry.error
+        record.usage = entry.usage
+        record.turns = entry.turns
+        record.output = entry.output
+        record.status = _OUTCOMES.get(entry.stop_reason, "stopped")
+
+    def _nothing(self, entry: AnyEntry) -> None:
+        """Nothing follows from it."""
+
+    _how: ClassVar[dict[type, Callable[[View, Any], None]]] = {
+        RunBegan: _began,
+        RunResumed: _resumed,
+        ModelReplied: _replied,
+        MessageAdded: _added,
+        CallBegan: _call_began,
+        CallEnded: _call_ended,
+        StateChanged: _write,
+        MessageQueued: _queued,
+        InboxApplied: _applied,
+        InboxCarried: _carried,
+        InboxDiscarded: _discarded,
+        ApprovalAsked: _asked,
+        ApprovalDecided: _decided,
+        CancelAsked: _cancel,
+        ViewReset: _reset,
+        Forked: _forked,
+        UnknownEntry: _nothing,
+        RunSuspended: _suspended,
+        RunEnded: _ended,
+    }
+
+
+def fold(batches: Iterable[tuple[int, Iterable[AnyEntry]]]) -> View:
+    """Return the view after these batches, each the revision it made and its entries."""
+    view = View()
+    for revision, entries in batches:
+        view.take_in(revision, entries)
+    return view
+
+
+def interrupted(call: ToolCall) -> ToolResult:
+    """Return the result that stands in for one that never came."""
+    text = f"The call of {call.name!r} was interrupted; whether it took effect is unknown."
+    return ToolResult(call.id, call.name, (Text(text),), is_error=True, synthetic=True)
+
+
+def waiting(call: ToolCall) -> ToolResult:
+    """Return the result that stands in for one that waits for somebody's decision."""
+    text = f"The call of {call.name!r} did not run: it waits for somebody's approval."
+    return ToolResult(call.id, call.name, (Text(text),), is_error=True, synthetic=True)
