@@ -126,7 +126,7 @@ class Waiters:
         finally:
             with self._lock:
                 poller.users -= 1
-                if not poller.users and poller.task is not None:
+                if not poller.users:
                     del self._pollers[loop]
                     poller.task.cancel()
 

@@ -1,0 +1,192 @@
+"""Open an SQLite file: its settings, its tables, and what its errors mean."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from msgspec import Struct
+
+from treadle.errors import CorruptJournal, NewerJournal, StoreError, StoreUnavailable
+
+Sync = Literal["full", "normal"]
+T = TypeVar("T")
+
+# A batch stands at `conversation * 2^32 + revision`, so that those of one conversation lie side by
+# side. A table whose key is a number keeps rows of up to a page whole, where one without row
+# numbers sends what is over a quarter of a page to pages of its own.
+_FIRST = """
+CREATE TABLE conversations (
+  key INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  revision INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  run_id TEXT,
+  pending INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  owner TEXT,
+  expires_at INTEGER,
+  reader INTEGER NOT NULL
+);
+CREATE INDEX conversations_by_change ON conversations (status, updated_at DESC, id);
+CREATE TABLE batches (place INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE runs (id TEXT PRIMARY KEY, conversation INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX runs_by_conversation ON runs (conversation);
+CREATE TABLE contents (digest TEXT NOT NULL UNIQUE, content BLOB NOT NULL);
+CREATE TABLE uses (
+  conversation INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (conversation, digest)
+) WITHOUT ROWID;
+CREATE INDEX uses_by_digest ON uses (digest)
+"""
+
+STEPS = (_FIRST,)
+"""What brings a file from one schema version to the next; the first makes it from nothing."""
+
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_TELLS = {
+    sqlite3.SQLITE_FULL: "the disk is full; make room",
+    sqlite3.SQLITE_READONLY: "it is read-only; check its permissions, and those of its folder",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check the path and the permissions",
+    sqlite3.SQLITE_PERM: "access is denied; check its owner and permissions",
+    sqlite3.SQLITE_IOERR: "the disk refused; check it, and how much room there is",
+}
+
+
+class Place(Struct, frozen=True):
+    """Which file, how safe its writes are, and how many seconds to wait for other processes."""
+
+    path: str
+    sync: Sync
+    patience: float
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it lives in this process only."""
+        return self.path == ":memory:"
+
+
+def opened(place: Place, steps: Sequence[str] = STEPS) -> sqlite3.Connection:
+    """Return a connection to a file that has its tables; both are made where they are missing.
+
+    Raises:
+        NewerJournal: the file belongs to a newer version of this package; it was not changed.
+        StoreUnavailable: it cannot be opened or written.
+        CorruptJournal: it is not a database.
+    """
+    try:
+        if not place.in_memory:
+            Path(place.path).parent.mkdir(parents=True, exist_ok=True)
+        # The short timeout comes before anything else; `patiently` asks again.
+        connection = sqlite3.connect(place.path, timeout=0.02, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise failure(error, place) from error
+    try:
+        patiently(lambda: _prepare(connection, place, steps), place.patience)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise failure(error, place) from error
+        raise
+    return connection
+
+
+def patiently(attempt: Callable[[], T], patience: float) -> T:
+    """Return what the attempt returns; while the file is locked, try again after a little while.
+
+    The pauses are random, so that processes that were refused together do not come back together.
+    """
+    deadline = time.monotonic() + patience
+    pause = threading.Event()
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > deadline:
+                raise
+            pause.wait(random.uniform(0.001, 0.012))  # noqa: S311 not a secret
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether another connection holds the file."""
+    return _code(error) in _BUSY
+
+
+def check_version(version: int, place: Place, known: int = len(STEPS)) -> None:
+    """Raise `NewerJournal` when the file is of a schema that this version does not know."""
+    if version > known:
+        raise NewerJournal(
+            f"{place.path} was written by a newer version of this package: it has schema "
+            f"{version}, this version knows {known}. Upgrade the package; the file was not touched."
+        )
+
+
+def failure(error: Exception, place: Place) -> StoreError:
+    """Return our error for one of SQLite or of the operating system."""
+    code = _code(error)
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return CorruptJournal(
+            f"{place.path} is not an SQLite database, or is damaged ({error}). "
+            "Check the path, or restore a copy; nothing was written."
+        )
+    if code in _BUSY:
+        tells = f"another process has kept it locked for {place.patience:g} s; end that one"
+    else:
+        tells = _TELLS.get(code, "SQLite refused")
+    return StoreUnavailable(f"Store {place.path}: {tells} ({error}). Nothing was written.")
+
+
+def _code(error: Exception) -> int:
+    found = getattr(error, "sqlite_errorcode", None)
+    return found & 0xFF if isinstance(found, int) else sqlite3.SQLITE_OK
+
+
+def _prepare(connection: sqlite3.Connection, place: Place, steps: Sequence[str]) -> None:
+    check_version(_version(connection), place, len(steps))
+    if _one(connection, "PRAGMA journal_mode") not in ("wal", "memory"):
+        # Must come before the first table: less of a larger page is lost to rows that do not fit.
+        connection.execute("PRAGMA page_size = 8192")
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {place.sync}")
+    if place.sync == "full":
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: past the cache of the drive
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
+    if _version(connection) < len(steps):
+        _upgrade(connection, place, steps)
+
+
+def _upgrade(connection: sqlite3.Connection, place: Place, steps: Sequence[str]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(connection)  # another process may have done it meanwhile
+        check_version(version, place, len(steps))
+        if version == 0:
+            connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID")
+            connection.execute("INSERT INTO meta VALUES ('schema', 0)")
+        for step in steps[version:]:
+            for statement in step.split(";\n"):
+                connection.execute(statement)
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (len(steps),))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    if _one(connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'meta'") == 0:
+        return 0
+    found = _one(connection, "SELECT value FROM meta WHERE name = 'schema'")
+    return found if isinstance(found, int) else 0
+
+
+def _one(connection: sqlite3.Connection, query: str) -> object:
+    row: tuple[object, ...] | None = connection.execute(query).fetchone()
+    return None if row is None else row[0]

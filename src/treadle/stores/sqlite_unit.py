@@ -1,0 +1,255 @@
+"""One transaction on an SQLite file: it loads heads, changes them in memory, and writes at the end.
+
+However many calls share it, it takes a handful of statements, as each of them lets other threads
+have the interpreter, and may wait long to get it back.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.errors import CorruptJournal
+from treadle.ports.store import ConversationStatus, Head, Lease
+from treadle.stores.heads import microseconds, moment
+from treadle.stores.refusals import not_found, run_taken
+from treadle.stores.sqlite_file import Place, check_version
+
+COLUMNS = (
+    "key, id, revision, status, run_id, pending, created_at, updated_at, fence, owner, "
+    "expires_at, reader"
+)
+PLACES = 1 << 32
+"""How many revisions there is room for in each conversation."""
+
+_Row = tuple[
+    int, str, int, ConversationStatus, str | None, int, int, int, int, str | None, int | None, int
+]
+_rows = msgspec.json.Decoder(list[_Row])
+_runs = msgspec.json.Decoder(list[tuple[str, int]])
+_json = msgspec.json.Encoder().encode
+_LOAD = f"""
+SELECT (SELECT value FROM meta WHERE name = 'schema'),
+  (SELECT json_group_array(json_array({COLUMNS})) FROM conversations
+    WHERE id IN (SELECT value FROM json_each(:ids))),
+  (SELECT json_group_array(json_array(id, conversation)) FROM runs
+    WHERE id IN (SELECT value FROM json_each(:runs)))
+"""  # noqa: S608 the columns are ours
+_SAVE = f"INSERT INTO conversations ({COLUMNS}) VALUES "  # noqa: S608 the columns are ours
+_CHANGED = ", ".join(f"{column} = excluded.{column}" for column in COLUMNS.split(", ")[2:])
+
+
+class Known(Struct, frozen=True, gc=False):
+    """A conversation of the file: its number there, and its head."""
+
+    key: int
+    head: Head
+
+
+class Write(Struct, frozen=True):
+    """A change: which conversations and runs it looks at, and what it does."""
+
+    ids: tuple[str, ...]
+    runs: tuple[str, ...]
+    apply: Callable[[Unit], object]
+
+
+class Unit:
+    """What one transaction knows and is going to write."""
+
+    def __init__(self, connection: sqlite3.Connection, place: Place) -> None:
+        self.connection = connection
+        self.news: list[tuple[str, int | None]] = []
+        self._place = place
+        self._known: dict[str, Known] = {}
+        self._changed: set[str] = set()
+        self._runs: dict[str, int] = {}
+        self._batches: list[tuple[int, bytes]] = []
+        self._begun: list[tuple[str, int]] = []
+        self._contents: list[tuple[int, str, bytes]] = []
+        self._last_key = 0
+
+    def load(self, writes: Iterable[Write]) -> None:
+        """Read what these look at."""
+        ids: set[str] = set()
+        runs: set[str] = set()
+        for write in writes:
+            ids.update(write.ids)
+            runs.update(write.runs)
+        asked = {"ids": _text(list(ids)), "runs": _text(list(runs))}
+        version, heads, found = self.connection.execute(_LOAD, asked).fetchone()
+        check_version(version, self._place)
+        self._known = {
+            known.head.conversation_id: known for known in known_from(heads, self._place)
+        }
+        self._runs = dict(_runs.decode(found))
+
+    def get(self, conversation_id: str) -> Known | None:
+        """Return what is known of a conversation that was loaded, or None."""
+        return self._known.get(conversation_id)
+
+    def find(self, conversation_id: str) -> Known:
+        """Return what is known of it, or raise `ConversationNotFound`."""
+        known = self._known.get(conversation_id)
+        if known is None:
+            raise not_found(conversation_id)
+        return known
+
+    def begin(self, head: Head) -> Known:
+        """Make a conversation."""
+        if not self._last_key:
+            row: tuple[int] | None
+            row = self.connection.execute("SELECT seq FROM sqlite_sequence").fetchone()
+            self._last_key = row[0] if row else 0
+        self._last_key += 1
+        return self.change(Known(self._last_key, head))
+
+    def change(self, known: Known) -> Known:
+        """Write a head, at the end."""
+        self._known[known.head.conversation_id] = known
+        self._changed.add(known.head.conversation_id)
+        return known
+
+    def add(self, known: Known, head: Head, data: bytes) -> None:
+        """Write the batch that made this head of what was known, at the end."""
+        self.change(replace(known, head=head))
+        self._batches.append((known.key * PLACES + head.revision, data))
+        self.news.append((head.conversation_id, head.revision))
+
+    def begin_runs(self, known: Known, runs: Sequence[str]) -> None:
+        """Note that these runs begin; when one of them has before, raise and note none."""
+        for number, run_id in enumerate(runs):
+            if run_id in self._runs or run_id in runs[:number]:
+                raise run_taken(run_id)
+        self._runs.update(dict.fromkeys(runs, known.key))
+        self._begun += [(run_id, known.key) for run_id in runs]
+
+    def keep(self, known: Known, contents: Iterable[tuple[str, bytes]]) -> None:
+        """Write content by its digest, at the end."""
+        self._contents += [(known.key, digest, content) for digest, content in contents]
+
+    def copy(self, source: Known, copied: Known) -> None:
+        """Copy batches through the revision of the copy, and the use of all content."""
+        self.flush()
+        shift = (copied.key - source.key) * PLACES
+        first = source.key * PLACES
+        self.connection.execute(
+            "INSERT INTO batches SELECT place + ?, data FROM batches "
+            "WHERE place > ? AND place <= ? ORDER BY place",
+            (shift, first, first + copied.head.revision),
+        )
+        self.connection.execute(
+            "INSERT INTO uses SELECT ?, digest FROM uses WHERE conversation = ?",
+            (copied.key, source.key),
+        )
+
+    def forget(self, known: Known) -> None:
+        """Delete a conversation, and content that no other uses."""
+        self.flush()
+        key = known.key
+        run = self.connection.execute
+        first = key * PLACES
+        run("DELETE FROM batches WHERE place >= ? AND place < ?", (first, first + PLACES))
+        run("DELETE FROM runs WHERE conversation = ?", (key,))
+        run(
+            "DELETE FROM contents WHERE digest IN (SELECT digest FROM uses WHERE conversation = ?) "
+            "AND NOT EXISTS (SELECT 1 FROM uses "
+            "WHERE uses.digest = contents.digest AND conversation <> ?)",
+            (key, key),
+        )
+        run("DELETE FROM uses WHERE conversation = ?", (key,))
+        run("DELETE FROM conversations WHERE key = ?", (key,))
+        del self._known[known.head.conversation_id]
+        self._runs = {run_id: owner for run_id, owner in self._runs.items() if owner != key}
+        self.news.append((known.head.conversation_id, None))
+
+    def flush(self) -> None:
+        """Write what was noted so far."""
+        run = self.connection.execute
+        for key, digest, content in self._contents:
+            run("INSERT INTO contents VALUES (?, ?) ON CONFLICT DO NOTHING", (digest, content))
+            run("INSERT INTO uses VALUES (?, ?) ON CONFLICT DO NOTHING", (key, digest))
+        changed = [_row(self._known[each]) for each in self._changed]
+        self._insert(_SAVE, changed, f" ON CONFLICT (key) DO UPDATE SET {_CHANGED}")
+        self._insert("INSERT INTO batches VALUES ", self._batches)
+        self._insert("INSERT INTO runs VALUES ", self._begun)
+        self._changed.clear()
+        for noted in (self._contents, self._batches, self._begun):
+            noted.clear()
+
+    def _insert(self, begin: str, rows: Sequence[tuple[Any, ...]], end: str = "") -> None:
+        """Insert many rows by few statements, of few different texts so that they stay prepared."""
+        left = iter(rows)
+        count = len(rows)
+        while count:
+            size = next(size for size in (64, 16, 4, 1) if size <= count)
+            some = list(islice(left, size))
+            one = f"({', '.join('?' * len(some[0]))})"
+            self.connection.execute(
+                f"{begin}{', '.join([one] * size)}{end}", [value for row in some for value in row]
+            )
+            count -= size
+
+
+def known_from(rows: str, place: Place) -> list[Known]:
+    """Return what rows of conversations, as JSON, tell.
+
+    Raises:
+        CorruptJournal: they cannot be read.
+    """
+    try:
+        return [_known(row) for row in _rows.decode(rows)]
+    except (msgspec.DecodeError, OverflowError) as error:
+        raise CorruptJournal(
+            f"{place.path}: a row of the table 'conversations' cannot be read: {error}"
+        ) from error
+
+
+def _known(row: _Row) -> Known:
+    key, name, revision, status, run_id, pending, created, updated, fence, owner, until, reader = (
+        row
+    )
+    lease = None if owner is None else Lease(name, owner, fence, moment(until or 0))
+    return Known(
+        key,
+        Head(
+            conversation_id=name,
+            revision=revision,
+            status=status,
+            run_id=run_id,
+            pending=pending,
+            created_at=moment(created),
+            updated_at=moment(updated),
+            fence=fence,
+            lease=lease,
+            reader=reader,
+        ),
+    )
+
+
+def _row(known: Known) -> tuple[Any, ...]:
+    head = known.head
+    return (
+        known.key,
+        head.conversation_id,
+        head.revision,
+        head.status,
+        head.run_id,
+        head.pending,
+        microseconds(head.created_at),
+        microseconds(head.updated_at),
+        head.fence,
+        head.owner,
+        None if head.lease is None else microseconds(head.lease.expires_at),
+        head.reader,
+    )
+
+
+def _text(values: list[str]) -> str:
+    return _json(values).decode()

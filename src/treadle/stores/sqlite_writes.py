@@ -1,0 +1,62 @@
+"""Write to an SQLite file: all that waits goes into one transaction, each on its own account."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from treadle.stores.sqlite_file import Place, failure, is_busy, patiently
+from treadle.stores.sqlite_thread import Call
+from treadle.stores.sqlite_unit import Unit, Write
+
+
+class Writing:
+    """Serves the calls of the thread that writes. `notify` hears of each append and deletion."""
+
+    def __init__(self, place: Place, notify: Callable[[str, int | None], None]) -> None:
+        self._place = place
+        self._notify = notify
+
+    def serve(self, connection: sqlite3.Connection, calls: Sequence[Call[Write]]) -> None:
+        """Answer all of them. When one cannot be written, each is tried alone."""
+        try:
+            self._together(connection, calls)
+        except sqlite3.Error as error:
+            if len(calls) == 1 or is_busy(error):
+                raise failure(error, self._place) from error
+            for call in calls:
+                self._alone(connection, call)
+
+    def _alone(self, connection: sqlite3.Connection, call: Call[Write]) -> None:
+        try:
+            self._together(connection, [call])
+        except sqlite3.Error as error:
+            call.error = failure(error, self._place)
+            call.error.__cause__ = error
+
+    def _together(self, connection: sqlite3.Connection, calls: Sequence[Call[Write]]) -> None:
+        patience = self._place.patience
+        patiently(lambda: connection.execute("BEGIN IMMEDIATE"), patience)
+        try:
+            unit = Unit(connection, self._place)
+            unit.load(call.work for call in calls)
+            for call in calls:
+                _apply(call, unit)
+            unit.flush()
+            patiently(lambda: connection.execute("COMMIT"), patience)
+        except BaseException:
+            if connection.in_transaction:  # SQLite rolls back some failures by itself
+                connection.execute("ROLLBACK")
+            raise
+        for conversation_id, revision in unit.news:
+            self._notify(conversation_id, revision)
+
+
+def _apply(call: Call[Write], unit: Unit) -> None:
+    call.result = call.error = None
+    try:
+        call.result = call.work.apply(unit)
+    except sqlite3.Error:
+        raise
+    except Exception as error:  # noqa: BLE001 it was refused before it changed anything; its caller gets it
+        call.error = error
