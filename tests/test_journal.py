@@ -91,6 +91,8 @@ def test_the_view_is_valid_at_every_revision(entries: list[AnyEntry], data: st.D
 
     assert parts.revision == len(batches)
     assert list(whole.messages) == list(parts.messages)
+    for record in (*whole.runs.values(), *parts.runs.values()):
+        record.revision = 0  # that depends on where it was cut
     assert whole.runs == parts.runs
     assert whole.state == parts.state
 

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treadle.agent.agent import Agent
+    from treadle.agent.approval import Approve, Deny, Edit, PendingCall
+    from treadle.agent.conversation import Conversation
+    from treadle.agent.inbox import Receipt
     from treadle.agent.result import RunResult
     from treadle.agent.run import Run
     from treadle.control import Finish, Interrupt, Next
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
         ConversationFinalized,
         ConversationNotFound,
         CorruptJournal,
+        DefinitionChanged,
         DuplicateTool,
         IncompleteReply,
         InvalidId,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
         RunError,
         RunFailed,
         RunNotFound,
+        RunSuperseded,
         StoreError,
         StoreUnavailable,
         ToolAbort,
@@ -56,6 +61,8 @@ if TYPE_CHECKING:
     )
     from treadle.events import (
         AnswerStored,
+        ApprovalDecided,
+        ApprovalRequested,
         Event,
         ModelFinished,
         ModelRetried,
@@ -64,6 +71,9 @@ if TYPE_CHECKING:
         RunFinished,
         RunPaused,
         RunStarted,
+        SteerApplied,
+        SteerCarriedOver,
+        SteerDiscarded,
         TextDelta,
         ToolFinished,
         ToolProgress,
@@ -79,6 +89,7 @@ if TYPE_CHECKING:
     from treadle.ports.observer import Observer
     from treadle.state.scoped import Scope, ScopedState, State
     from treadle.stores.memory import MemoryStore
+    from treadle.stores.open import open_store
     from treadle.tools.parameters import Parameter, parameters_schema
     from treadle.tools.tool import Tool, tool
     from treadle.usage import Price, Usage
@@ -89,17 +100,24 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AnswerStored",
+    "ApprovalDecided",
+    "ApprovalRequested",
+    "Approve",
     "Audio",
     "AuthenticationFailed",
     "BadReply",
     "ConfigError",
     "ContentFiltered",
     "ContextOverflow",
+    "Conversation",
     "ConversationBusy",
     "ConversationFinalized",
     "ConversationNotFound",
     "CorruptJournal",
+    "DefinitionChanged",
+    "Deny",
     "DuplicateTool",
+    "Edit",
     "Event",
     "File",
     "Finish",
@@ -134,10 +152,12 @@ __all__ = [
     "OutputInvalid",
     "Overloaded",
     "Parameter",
+    "PendingCall",
     "Price",
     "RateLimited",
     "Reasoning",
     "ReasoningDelta",
+    "Receipt",
     "Retry",
     "RevisionConflict",
     "Run",
@@ -149,9 +169,13 @@ __all__ = [
     "RunPaused",
     "RunResult",
     "RunStarted",
+    "RunSuperseded",
     "Scope",
     "ScopedState",
     "State",
+    "SteerApplied",
+    "SteerCarriedOver",
+    "SteerDiscarded",
     "StoreError",
     "StoreUnavailable",
     "Text",
@@ -171,6 +195,7 @@ __all__ = [
     "UnknownType",
     "Usage",
     "__version__",
+    "open_store",
     "parameters_schema",
     "register",
     "tool",
@@ -178,22 +203,27 @@ __all__ = [
 
 _ROOMS = {
     "treadle.agent.agent": "Agent",
+    "treadle.agent.approval": "Approve Deny Edit PendingCall",
+    "treadle.agent.conversation": "Conversation",
+    "treadle.agent.inbox": "Receipt",
     "treadle.agent.result": "RunResult",
     "treadle.agent.run": "Run",
     "treadle.control": "Finish Interrupt Next",
     "treadle.errors": (
         "AuthenticationFailed BadReply ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
-        "DuplicateTool IncompleteReply InvalidId InvalidInput InvalidTool LeaseLost "
-        "LimitReached MissingExtra MissingKey ModelError ModelFilesError ModelTimeout "
+        "DefinitionChanged DuplicateTool IncompleteReply InvalidId InvalidInput "
+        "InvalidTool LeaseLost LimitReached MissingExtra MissingKey ModelError "
+        "ModelFilesError ModelTimeout "
         "NewerJournal NoModel NotStorable OutputInvalid Overloaded RateLimited "
-        "RevisionConflict RunError RunFailed RunNotFound StoreError StoreUnavailable "
+        "RevisionConflict RunError RunFailed RunNotFound RunSuperseded StoreError StoreUnavailable "
         "ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),
     "treadle.events": (
-        "AnswerStored Event ModelFinished ModelRetried ModelStarted ReasoningDelta "
-        "RunFinished RunPaused RunStarted TextDelta ToolFinished ToolProgress "
-        "ToolRequested ToolStarted"
+        "AnswerStored ApprovalDecided ApprovalRequested Event ModelFinished ModelRetried "
+        "ModelStarted ReasoningDelta RunFinished RunPaused RunStarted SteerApplied "
+        "SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress ToolRequested "
+        "ToolStarted"
     ),
     "treadle.limits": "Limits",
     "treadle.messages": "Audio File Image Message Reasoning Text ToolCall ToolResult",
@@ -204,6 +234,7 @@ _ROOMS = {
     "treadle.ports.observer": "Observer",
     "treadle.state.scoped": "Scope ScopedState State",
     "treadle.stores.memory": "MemoryStore",
+    "treadle.stores.open": "open_store",
     "treadle.tools.parameters": "Parameter parameters_schema",
     "treadle.tools.tool": "Tool tool",
     "treadle.usage": "Price Usage",

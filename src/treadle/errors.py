@@ -30,6 +30,8 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── RevisionConflict         somebody appended in between
 │   ├── ConversationBusy         another run owns the conversation
 │   ├── ConversationFinalized    the run has answered; start another
+│   ├── RunSuperseded            another run began after it; it cannot go on
+│   ├── DefinitionChanged        the agent is not what it was when the run began
 │   ├── LeaseLost                the run no longer owns the conversation
 │   ├── NotStorable              a value that cannot be stored without loss
 │   ├── UnknownType              a stored value whose type is not registered here
@@ -211,6 +213,16 @@ class ConversationBusy(StoreError):
 
 class ConversationFinalized(StoreError):
     """The run has answered, so it takes no more messages."""
+
+
+class RunSuperseded(StoreError):
+    """Another run has begun in the conversation since; its open calls were closed."""
+
+
+class DefinitionChanged(StoreError):
+    """The agent that is to resume a run is not what it was; `changes` says what differs."""
+
+    changes: tuple[str, ...] = ()
 
 
 class LeaseLost(StoreError):

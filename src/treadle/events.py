@@ -18,7 +18,7 @@ from treadle.usage import Usage
 StopReason = Literal[
     "answer", "limit", "budget", "deadline", "paused", "cancelled", "failed", "loop"
 ]
-Stage = Literal["lookup", "arguments", "execution", "timeout", "cancelled", "limit"]
+Stage = Literal["lookup", "arguments", "approval", "execution", "timeout", "cancelled", "limit"]
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -136,6 +136,51 @@ class ToolFinished(Event, frozen=True, tag_field="type", tag="tool.finished"):
         return self.result.text if self.result.is_error else None
 
 
+class ApprovalRequested(Event, frozen=True, tag_field="type", tag="approval.requested"):
+    """A call waits for somebody's decision; the run pauses when all else is done."""
+
+    type: ClassVar[str] = "approval.requested"
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    reason: str
+
+
+class ApprovalDecided(Event, frozen=True, tag_field="type", tag="approval.decided"):
+    """Somebody decided on a call: "approve", "edit" (`arguments` are the new ones) or "deny"."""
+
+    type: ClassVar[str] = "approval.decided"
+    call_id: str
+    name: str
+    verdict: str
+    arguments: dict[str, Any]
+    reason: str
+
+
+class SteerApplied(Event, frozen=True, tag_field="type", tag="steer.applied"):
+    """A message that steers is part of the history now: the next model call sees it."""
+
+    type: ClassVar[str] = "steer.applied"
+    message_id: str
+    text: str
+
+
+class SteerCarriedOver(Event, frozen=True, tag_field="type", tag="steer.carried_over"):
+    """A message that steers came too late for this run; the next one begins with it."""
+
+    type: ClassVar[str] = "steer.carried_over"
+    message_id: str
+    text: str
+
+
+class SteerDiscarded(Event, frozen=True, tag_field="type", tag="steer.discarded"):
+    """A message that steers was dropped, as the run had been told to."""
+
+    type: ClassVar[str] = "steer.discarded"
+    message_id: str
+    text: str
+
+
 class AnswerStored(Event, frozen=True, tag_field="type", tag="answer.stored"):
     """The answer is final and part of the history."""
 
@@ -174,6 +219,11 @@ AnyEvent = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | ApprovalRequested
+    | ApprovalDecided
+    | SteerApplied
+    | SteerCarriedOver
+    | SteerDiscarded
     | AnswerStored
     | RunPaused
     | RunFinished

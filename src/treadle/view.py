@@ -50,8 +50,9 @@ _OUTCOMES: dict[str, RunStatus] = {"answer": "answered", "limit": "answered", "f
 class RunRecord(Struct):
     """One run as the journal tells it.
 
-    `seconds` is how long it has worked (pauses left out), `output` what it ended with. A run is
-    superseded when another began before it had ended.
+    `seconds` is how long it has worked (pauses left out), `output` what it ended with, `revision`
+    where it ended, `place` where in the history it began. A run is superseded when another began
+    before it had ended.
     """
 
     run_id: str
@@ -69,6 +70,7 @@ class RunRecord(Struct):
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     definition: dict[str, str] = field(default_factory=dict[str, str])
     revision: int = 0
+    place: int = 0
     cancel: CancelAsked | None = None
     last_at: datetime | None = None
 
@@ -137,15 +139,20 @@ class View:
         return Thread([*self._settled, self.open.results])
 
     @property
+    def settled(self) -> Thread:
+        """The history without the results of calls that are still open."""
+        return self._settled
+
+    @property
     def last_run(self) -> RunRecord | None:
         """The newest run, or None in a new conversation."""
         return next(reversed(self.runs.values())) if self.runs else None
 
     def take_in(self, revision: int, entries: Iterable[AnyEntry]) -> None:
         """Take in the next batch, which made this revision."""
+        self.revision = revision
         for entry in entries:
             self.add(entry)
-        self.revision = revision
 
     def add(self, entry: AnyEntry) -> None:
         """Take in the next entry."""
@@ -167,6 +174,7 @@ class View:
             entry.at,
             metadata=entry.metadata,
             definition=entry.definition,
+            place=len(self._settled),
         )
         self._settled.extend(entry.history)
         if entry.input is not None:
@@ -291,8 +299,8 @@ class View:
         record.turns = max(record.turns, entry.turns)
 
     def _ended(self, entry: RunEnded) -> None:
-        self._close_calls()
         record = self.runs[entry.run_id]
+        record.revision = self.revision
         record.stop_reason = entry.stop_reason
         record.error = entry.error
         record.usage = entry.usage

@@ -277,7 +277,7 @@ async def test_an_interrupt_pauses_the_conversation() -> None:
     result = await agent.run("yes", conversation="c")
 
     assert result.output == "ok"
-    assert (await store.head("c")).status == "settled"
+    assert (await store.head("c")).status == "answered"
 
 
 async def test_history_seeds_a_new_conversation_only() -> None:
@@ -292,8 +292,9 @@ async def test_history_seeds_a_new_conversation_only() -> None:
         await agent.run("2", conversation="c", history=seed)
 
     assert [m.text for m in result.messages] == ["before", "yes", "1", "ok"]
-    assert (before.status, before.owner) == ("settled", None)
-    assert await store.head("c") == before
+    assert (before.status, before.owner) == ("answered", None)
+    after = await store.head("c")
+    assert (after.revision, after.status, after.owner) == (before.revision, "answered", None)
 
 
 @pytest.mark.parametrize("works", [0, 1, 2, 3])

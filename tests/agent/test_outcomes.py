@@ -90,7 +90,7 @@ async def test_success(last_reply: Any, output: str) -> None:
     assert (result.stop_reason, result.output) == ("answer", output)
     assert (record.status, record.stop_reason, record.error) == ("answered", "answer", None)
     assert record.usage == result.usage
-    assert (await store.head("c")).status == "settled"
+    assert (await store.head("c")).status == "answered"
     await check_goes_on(store)
 
 
@@ -137,7 +137,7 @@ async def test_cancellation_while_a_tool_blocks() -> None:
     assert [found.is_error for found in result.messages[-1].tool_results] == [False, True]
     assert (record.status, record.stop_reason, record.error) == ("stopped", "cancelled", None)
     assert record.usage == result.usage
-    assert (await store.head("c")).status == "settled"
+    assert (await store.head("c")).status == "stopped"
     await check_goes_on(store)
 
 
@@ -162,5 +162,5 @@ async def test_model_failure() -> None:
     assert [found.text for found in result.tool_results] == ["3"]
     assert (record.status, record.stop_reason, record.error) == ("failed", "failed", "bad key")
     assert record.usage == result.usage
-    assert (await store.head("c")).status == "settled"
+    assert (await store.head("c")).status == "stopped"
     await check_goes_on(store)

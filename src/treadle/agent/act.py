@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from treadle.agent.approval import PendingCall
 from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
+from treadle.agent.sorting import Plan, asked_of, sort_calls, take_decisions
+from treadle.agent.standing import Standing
 from treadle.agent.work import Work
 from treadle.control import Finish, Interrupt
 from treadle.errors import OutputInvalid, ToolAborted
+from treadle.events import ApprovalRequested
 from treadle.messages import ToolCall, ToolResult
 from treadle.ports.model import ModelReply
 from treadle.tools.batch import Batch
@@ -36,78 +40,121 @@ class Actor:
         Ordinary calls run before an output that came with them is accepted: while one of them
         failed the run is not over.
         """
+        return await self._act(Standing(calls), reply)
+
+    async def go_on(self, standing: Standing) -> tuple[Ending | None, bool]:
+        """Like `act`, for calls that another process has left behind, or that were decided on."""
+        self._work.answers = Answers(standing.calls, begun=list(standing.began))
+        for call in standing.calls:
+            if call.id in standing.done:
+                self._work.answers.results[call.id] = standing.done[call.id].result
+        return await self._act(standing, None)
+
+    async def _act(
+        self, standing: Standing, reply: ModelReply | None
+    ) -> tuple[Ending | None, bool]:
         work = self._work
-        outputs, ordinary = self._split(calls)
-        left = work.budget.tool_calls_left()
-        refused = () if left is None else ordinary[left:]
-        runnable = ordinary[: len(ordinary) - len(refused)] if refused else ordinary
+        outputs, ordinary = self._split(standing)
         value, rejected = self._value_of(outputs) if outputs else (None, "")
-        final = bool(outputs) and not ordinary and not rejected
-        work.asker.finished(work.budget.turns, reply, final=final)
-        outcomes = await self._run(reply, calls, runnable)
-        for call in refused:
-            limit = work.setup.limits.max_tool_calls
-            text = f"Not run: the limit of {limit} tool calls is used up."
-            await work.answer(work.runner.refuse(call, text, "limit"))
+        if reply is not None:
+            final = bool(outputs) and not ordinary and not rejected
+            work.asker.finished(work.budget.turns, reply, final=final)
+        plan = await sort_calls(work, standing, ordinary)
+        await self._carry_out(plan, standing, reply)
+        while plan.waiting and take_decisions(work, standing):
+            outputs, ordinary = self._split(standing)
+            plan = await sort_calls(work, standing, ordinary)
+            await self._carry_out(plan, standing, None)
+        outcomes = [standing.done[call.id] for call in ordinary if call.id in standing.done]
         ending, failed = _ending_of(outcomes)
+        self._raise_fatal(outcomes, failed=failed)
+        if plan.waiting:
+            work.waiting = {*plan.waiting, *(call.id for call in outputs)}
+            work.pending = [
+                PendingCall(call.id, call.name, call.arguments, standing.asked[call.id].reason)
+                for call in ordinary
+                if call.id in plan.waiting
+            ]
+            return _paused(plan, ordinary, stored=work.recorder is not None), False
+        limited = plan.limited
         if outputs:
-            failed = failed or bool(refused)
+            failed = failed or limited
             await self._answer_outputs(outputs, rejected, failed=failed)
             if not rejected and not failed and ending is None:
                 ending = Ending(stop_reason="answer", output=value)
         work.close_answers()
-        fatal = next((o.fatal for o in outcomes if o.fatal is not None), None) if failed else None
-        if fatal is not None:
-            raise ToolAborted(str(fatal) or type(fatal).__name__) from fatal
         if rejected and self.repairs > MOST_REPAIRS:
             raise OutputInvalid(
                 f"The model gave no valid output in {self.repairs} tries. The last: {rejected}"
             )
-        return ending, bool(refused)
+        return ending, limited
 
-    def _split(
-        self, calls: tuple[ToolCall, ...]
-    ) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
+    def _split(self, standing: Standing) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
         """Return the calls that carry the output, and the ordinary ones."""
+        calls = standing.calls
         if not self._work.answers_by_tool:
             return (), calls
-        outputs = tuple(call for call in calls if call.name == OUTPUT_TOOL)
+        outputs = tuple(
+            call for call in calls if call.name == OUTPUT_TOOL and call.id not in standing.done
+        )
         return outputs, tuple(call for call in calls if call.name != OUTPUT_TOOL)
 
-    async def _run(
-        self, reply: ModelReply, calls: tuple[ToolCall, ...], runnable: tuple[ToolCall, ...]
-    ) -> Sequence[ToolOutcome]:
-        """Put the reply into the history and run these of its calls."""
-        work = self._work
-        if len(calls) == len(runnable) == 1:  # alone, it needs no batch
-            call = calls[0]
-            await work.say(reply, Answers(calls, begun=(call.id,)))
-            outcome = await work.runner.run_one(call)
-            work.count(outcome)
-            await work.runner.record(outcome, ())
-            outcomes: Sequence[ToolOutcome] = (outcome,)
+    async def _carry_out(self, plan: Plan, standing: Standing, reply: ModelReply | None) -> None:
+        """Put the reply into the history, run the calls that may run, answer those that do not."""
+        work, run = self._work, plan.run
+        work.runner.notes.update(plan.notes)
+        if len(run) == 1:  # alone, it needs no batch
+            begun, batch = [run[0].id], None
         else:
-            batch = Batch(work.runner, runnable, max_parallel=work.setup.max_parallel_tools)
-            await work.say(reply, Answers(calls, begun=batch.begun))
-            outcomes = await self._run_batch(batch)
-        if work.interrupted:  # the tool swallowed it
+            batch = Batch(work.runner, run, max_parallel=work.setup.max_parallel_tools)
+            begun = batch.begun
+        asked = [asked_of(work, call, reason) for call, reason in plan.ask]
+        if reply is not None:
+            await work.say(reply, Answers(standing.calls, begun=begun), asked)
+        elif work.recorder is not None:
+            await work.recorder.calls_began(begun, *asked)
+        for (call, _), entry in zip(plan.ask, asked, strict=True):
+            standing.asked[call.id] = entry
+            work.tell(ApprovalRequested, call.id, call.name, call.arguments, entry.reason)
+        if batch is None:
+            outcome = await work.runner.run_one(run[0])
+            self._take_in(outcome, standing)
+            await work.runner.record(outcome, ())
+        elif run:
+            await self._run_batch(batch, standing)
+        if work.interrupted:  # a tool swallowed it
             raise asyncio.CancelledError
-        return outcomes
+        for outcome in plan.refuse:
+            standing.done[outcome.call.id] = outcome
+            await work.answer(outcome)
 
-    async def _run_batch(self, batch: Batch) -> Sequence[ToolOutcome]:
+    async def _run_batch(self, batch: Batch, standing: Standing) -> None:
         """Run these calls. Every outcome is taken in, also when the run is cancelled meanwhile."""
         work = self._work
         try:
-            outcomes = await batch.run()
+            await batch.run()
         finally:
             for outcome in batch.outcomes:
                 if outcome is not None:
-                    work.count(outcome)
+                    self._take_in(outcome, standing)
             if work.answers is not None:
-                work.answers.begun = batch.taken
+                work.answers.begun = [*work.answers.begun, *batch.taken]
         for call in batch.unfinished:  # another call failed the run before these ran
-            await work.answer(work.runner.refuse(call, NOT_RUN, "cancelled"))
-        return outcomes
+            outcome = work.runner.refuse(call, NOT_RUN, "cancelled")
+            standing.done[call.id] = outcome
+            await work.answer(outcome)
+
+    def _take_in(self, outcome: ToolOutcome, standing: Standing) -> None:
+        call_id = outcome.call.id
+        self._work.count(outcome, again=call_id in standing.began)
+        standing.done[call_id] = outcome
+
+    def _raise_fatal(self, outcomes: Iterable[ToolOutcome], *, failed: bool) -> None:
+        fatal = next((o.fatal for o in outcomes if o.fatal is not None), None) if failed else None
+        if fatal is not None:
+            if not self._work.waiting:
+                self._work.close_answers_if_whole()
+            raise ToolAborted(str(fatal) or type(fatal).__name__) from fatal
 
     def _value_of(self, outputs: tuple[ToolCall, ...]) -> tuple[Any, str]:
         """Return the value that the first output call carries, or what is wrong with it."""
@@ -137,6 +184,14 @@ class Actor:
             result = error_result(call, text) if text else ToolResult(call.id, call.name)
             outcome = ToolOutcome(call=call, result=result, stage="arguments" if text else None)
             await self._work.answer(outcome)
+
+
+def _paused(plan: Plan, calls: Sequence[ToolCall], *, stored: bool) -> Ending:
+    names = ", ".join(sorted({call.name for call in calls if call.id in plan.waiting}))
+    reason = f"Somebody has to decide on {names}."
+    if not stored:
+        reason += " Nothing is stored: pass store= to be able to resume."
+    return Ending(stop_reason="paused", reason=reason)
 
 
 def _ending_of(outcomes: Sequence[ToolOutcome]) -> tuple[Ending | None, bool]:

@@ -14,10 +14,12 @@ from treadle.agent.run import Run
 from treadle.agent.setup import (
     Input,
     OnLimit,
+    ResumeOptions,
     RunOptions,
     RunSetup,
     begin_run,
     check_kind,
+    resume_run,
 )
 from treadle.agent.work import Work
 from treadle.errors import ConfigError
@@ -144,6 +146,23 @@ class Agent(Generic[DepsT, OutputT]):
             if not run.done:
                 await run.cancel("The reader left.")
 
+    def resume(self, run_id: str, **options: Unpack[ResumeOptions]) -> Run[OutputT]:
+        """Go on with a run that paused, failed, was cancelled, or whose process died.
+
+        No model call and no tool call that finished is repeated; counters, spend, deadline and
+        state go on. Returns the handle at once, like `start`; awaiting a run that had answered
+        already gives its result again. See `ResumeOptions` for the options.
+
+        Awaiting raises, beside what a run raises:
+            RunNotFound: the store has no such run.
+            RunSuperseded: another run has begun in its conversation since.
+            DefinitionChanged: the agent is not what it was, and `on_change` is "refuse".
+            InvalidInput: a decision cannot be; the calls go on waiting.
+            ConversationBusy: the run is at work elsewhere, with `if_busy="raise"`.
+        """
+        start = resume_run(run_id, options, self.store)
+        return Run(Work(self._setup(options), start))
+
     def _work(self, input: Input | None, options: RunOptions) -> Work:
         start, system = begin_run(input, options, self.store)
         if self.deps_type is not None and start.deps is not None:
@@ -165,7 +184,7 @@ class Agent(Generic[DepsT, OutputT]):
         if not fits:
             raise ConfigError(f"deps={deps!r:.60}: agent {self.name!r} wants {kind.__name__}.")
 
-    def _setup(self, options: RunOptions) -> RunSetup:
+    def _setup(self, options: RunOptions | ResumeOptions) -> RunSetup:
         """Resolve the agent once, and lay this run's options over it."""
         if not self._ready:
             own = self.model if self.model is not None else options.get("model")

@@ -10,11 +10,11 @@ from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from treadle.ids import new_span_id
-from treadle.view import interrupted
 from treadle.messages import Message, Part, Text, ToolCall, ToolResult
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.names import safe_name
 from treadle.values import clean
+from treadle.view import interrupted
 
 
 def tidy(part: Part) -> Part | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from treadle.agent.bus import deliver
-from treadle.agent.ending import Ending
 from treadle.agent.loop import Loop
 from treadle.agent.result import AnyResult
 from treadle.agent.work import Work
@@ -22,26 +21,16 @@ async def conduct(work: Work) -> AnyResult:
     """
     work.task = task = asyncio.current_task()
     work.cancels = task.cancelling() if task is not None else 0
-    timer = _start_timer(work)
+    work.start_timer()
     watchers = [_start_watcher(work, observer) for observer in work.start.observers]
     try:
         return await Loop(work).run()
     finally:
-        if timer is not None:
-            timer.cancel()
+        work.stop_timer()
         if work.recorder is not None:
             await work.recorder.close()
         if watchers:
             await _finish(watchers)
-
-
-def _start_timer(work: Work) -> asyncio.TimerHandle | None:
-    deadline = work.setup.limits.deadline
-    if deadline is None:
-        return None
-    seconds = deadline.total_seconds()
-    ending = Ending(stop_reason="deadline", reason=f"The run took longer than {seconds:g} s.")
-    return asyncio.get_running_loop().call_later(seconds, work.end_early, ending)
 
 
 def _start_watcher(work: Work, observer: Observer) -> asyncio.Task[None]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from treadle.errors import NotStorable, TreadleError
+from treadle.control import Control, Finish, Interrupt
+from treadle.errors import NotStorable, ToolError, TreadleError
 from treadle.events import StopReason
-from treadle.values import Plain, json_text, pack
+from treadle.journal import CallEnded
+from treadle.messages import ToolCall
+from treadle.tools.outcome import ToolOutcome
+from treadle.values import Plain, json_text, pack, unpack
 
 NO_OUTPUT: Any = object()
 """Stands for the output of a run that has no answer; None may be one."""
@@ -28,6 +32,36 @@ class Ending:
     error: TreadleError | None = None
     stored: bool = False
     raises: bool = False
+
+
+def signal_of(
+    outcome: ToolOutcome,
+) -> tuple[Literal["finish", "interrupt", "fatal"] | None, Plain]:
+    """Return what a call asked of the loop, as journals keep it."""
+    if outcome.fatal is not None:
+        return "fatal", str(outcome.fatal) or type(outcome.fatal).__name__
+    if isinstance(outcome.control, Finish):
+        return "finish", storable(outcome.control.output)
+    if isinstance(outcome.control, Interrupt):
+        return "interrupt", outcome.control.reason
+    return None, None
+
+
+def outcome_of(call: ToolCall, ended: CallEnded) -> ToolOutcome:
+    """Return the outcome of a call that ended before this process took over."""
+    given = unpack(ended.given)
+    control: Control | None = None
+    if ended.asks == "finish":
+        control = Finish(given)
+    elif ended.asks == "interrupt":
+        control = Interrupt(str(given))
+    return ToolOutcome(
+        call=call,
+        result=ended.result,
+        control=control,
+        links=ended.links,
+        fatal=ToolError(str(given)) if ended.asks == "fatal" else None,
+    )
 
 
 def storable(output: Any) -> Plain:

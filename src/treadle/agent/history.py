@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from treadle.agent.calls import tidy
 from treadle.errors import InvalidInput
-from treadle.view import interrupted
 from treadle.messages import Message, Thread, ToolCall, ToolResult
+from treadle.view import interrupted
 
 
 def own_history(history: Sequence[Message]) -> tuple[Thread, str | None]:

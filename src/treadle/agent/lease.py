@@ -58,7 +58,7 @@ class Ownership:
                 )
             except ConversationBusy as error:
                 lease = error.lease
-                if lease.fence != dead and is_dead(lease.owner):
+                if lease.fence != dead and await asyncio.to_thread(is_dead, lease.owner):
                     dead = lease.fence
                     continue
                 if not wait:
@@ -93,6 +93,7 @@ class Ownership:
                 self.lease = await self._store.renew(lease, LEASE_SECONDS)
         except LeaseLost as error:
             if self.lease is lease:  # else it was let go meanwhile
+                self.lease = None
                 self._lost(error)
         except Exception as error:  # noqa: BLE001 a store's driver may raise anything
             self.due = loop.time() + RETRY_SECONDS

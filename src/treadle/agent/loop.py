@@ -25,6 +25,7 @@ from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
 from treadle.prompts.render import numbered_list
 from treadle.tools.outcome import describe
 
+GO_ON = "Go on."
 MOST_BLANKS = 2
 MOST_CUTS = 2
 
@@ -48,8 +49,7 @@ class Loop:
         if work.stop is not None:  # before its first step
             return await settle(work, work.stop)
         try:
-            await work.open()
-            ending = await self._turns()
+            ending = await work.open() or await self._turns()
         except asyncio.CancelledError:
             ending = await self._cancelled()
         except Exception as error:  # noqa: BLE001 the border of a run: history is settled, whatever it was
@@ -58,33 +58,65 @@ class Loop:
         return await settle(work, ending)
 
     async def _turns(self) -> Ending:
-        while self._work.budget.turns_left():
+        work = self._work
+        if work.start.resumption is not None:
+            ending = await self._go_on()
+            if ending is not None:
+                return ending
+        while work.budget.turns_left():
+            if work.inbox.waiting:
+                await work.take_mail()
             ending = await self._turn()
             if ending is not None:
                 return ending
         return await self._at_limit("max_turns")
 
+    async def _go_on(self) -> Ending | None:
+        """Do what a resumed run has to do before its next turn."""
+        work = self._work
+        if work.standing is not None:
+            return await self._acted(*await self._actor.go_on(work.standing))
+        if work.thread and work.thread[-1].role == "assistant" and not work.inbox.waiting:
+            await work.add(Message.user(GO_ON))
+        return None
+
     async def _turn(self) -> Ending | None:
         """Take one turn; None means that the run goes on."""
+        work = self._work
         reply, calls = await self._ask(self._request())
         if reply.finish_reason == "length":
             return await self._cut_off(reply, calls)
         self._cuts = 0
         if calls:
-            ending, limited = await self._actor.act(reply, calls)
-            if ending is None and limited:
-                return await self._at_limit("max_tool_calls")
-            return ending if ending is None else await self._before_final(ending)
+            return await self._acted(*await self._actor.act(reply, calls))
         if not reply.message.text and self._blanks < MOST_BLANKS:
             self._blanks += 1
-            self._work.asker.finished(self._work.budget.turns, reply, final=False)
-            return None  # a blank reply is no answer and is not kept: ask again
+            work.asker.finished(work.budget.turns, reply, final=False)
+            await work.say(replace(reply, message=Message("assistant")))
+            return None  # a blank reply is no answer: its cost is kept, and the model asked again
         return await self._answer(reply, "answer")
+
+    async def _acted(self, ending: Ending | None, limited: bool) -> Ending | None:
+        """Return how the run ends after a reply's calls, None when it goes on."""
+        if ending is None:
+            return await self._at_limit("max_tool_calls") if limited else None
+        if ending.stop_reason == "answer" and self._goes_on_with_mail():
+            return None
+        return await self._before_final(ending)
+
+    def _goes_on_with_mail(self) -> bool:
+        """Whether messages wait that the run takes another turn for, instead of ending."""
+        work = self._work
+        return bool(
+            work.inbox.waiting and work.start.on_steer == "continue" and work.budget.turns_left()
+        )
 
     async def _ask(self, request: ModelRequest) -> tuple[ModelReply, tuple[ToolCall, ...]]:
         """Return the model's reply, its message as the history keeps it, and its calls."""
         work = self._work
         budget = work.budget
+        if work.recorder is not None:
+            work.recorder.check()
         budget.turns += 1
         reply = await work.asker.ask(request, budget.turns, work.seconds_left())
         if work.interrupted:  # the model swallowed it
@@ -113,25 +145,41 @@ class Loop:
             except OutputRejected as error:
                 await self._repair(reply, str(error), stop_reason)
                 return None
-        work.asker.finished(work.budget.turns, reply, final=True)
+        goes_on = stop_reason == "answer" and self._goes_on_with_mail()
+        work.asker.finished(work.budget.turns, reply, final=not goes_on)
+        if goes_on:
+            await work.say(reply)
+            return None
         ending = await self._before_final(
             Ending(stop_reason=stop_reason, output=value, stored=True)
         )
         await work.record_state()
+        if work.recorder is not None and not await self._store_answer(work.recorder, reply, ending):
+            await work.say(reply)  # somebody steered at the last moment: another turn
+            return None
         if reply.message.parts:
             work.thread.append(reply.message)
-        if work.recorder is not None:
-            await self._store_answer(work.recorder, reply, ending)
+        if work.recorder is None:
+            work.settle_mail()
         return ending
 
-    async def _store_answer(self, recorder: Recorder, reply: ModelReply, ending: Ending) -> None:
+    async def _store_answer(self, recorder: Recorder, reply: ModelReply, ending: Ending) -> bool:
         """Store the answering reply and the end of the run in one write.
 
-        A cancellation that comes while that is written is too late: the run has answered.
+        False when messages came in before it, for which the run takes another turn. A cancellation
+        that comes while that is written is too late: the run has answered.
         """
         work = self._work
         try:
-            await recorder.replied(reply, (), work.ended(ending.stop_reason, ending.output))
+            while True:
+                late = work.late_mail()
+                end = work.ended(ending.stop_reason, ending.output)
+                if await recorder.replied(
+                    reply, (), *late, end, unless_more_than=len(work.inbox.waiting)
+                ):
+                    break
+                if ending.stop_reason == "answer" and self._goes_on_with_mail():
+                    return False
         except asyncio.CancelledError:
             if not recorder.knows_end:
                 raise
@@ -139,6 +187,8 @@ class Loop:
                 ending.raises = True
             elif work.task is not None and work.task.cancelling() > work.cancels:
                 work.task.uncancel()
+        work.settle_mail()
+        return True
 
     async def _before_final(self, ending: Ending) -> Ending:
         if ending.stop_reason in ("answer", "limit"):
@@ -151,8 +201,9 @@ class Loop:
         work = self._work
         self._actor.repairs += 1
         work.asker.finished(work.budget.turns, reply, final=False)
-        await work.say(reply)
-        if self._actor.repairs > MOST_REPAIRS or stop_reason != "answer":
+        again = self._actor.repairs <= MOST_REPAIRS and stop_reason == "answer"
+        if not again:
+            await work.say(reply)
             tries = self._actor.repairs
             raise OutputInvalid(
                 f"The model gave no valid output in {tries} tries. The last: {problem}"
@@ -162,7 +213,9 @@ class Loop:
             if work.answers_by_tool
             else "Reply with the JSON only."
         )
-        await work.add(Message.user(f"That is not the output asked for.\n{problem}\n{way}"))
+        await work.say_and_add(
+            reply, Message.user(f"That is not the output asked for.\n{problem}\n{way}")
+        )
 
     async def _cut_off(self, reply: ModelReply, calls: tuple[ToolCall, ...]) -> None:
         """A reply that hit the output limit is no answer, and its calls do not run."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -11,23 +10,23 @@ _PROC = Path("/proc")
 
 def owner_here(run_id: str) -> str:
     """Return the name under which this process owns a conversation for a run."""
-    return f"{run_id}@{_this_process(os.getpid())}"
+    return f"{run_id}@{_here[0]}"
 
 
 def is_dead(owner: str) -> bool:
     """Whether the owner is a process of this machine that has ended for certain.
 
-    False also when that cannot be known: another machine, another container, no `/proc`.
+    False also when that cannot be known: another machine, another container, no `/proc`. It reads
+    a file.
     """
     place, _, process = owner.partition("@")[2].rpartition("/")
-    here, _, _ = _this_process(os.getpid()).rpartition("/")
+    here, _, _ = _here[0].rpartition("/")
     if not place or place != here:
         return False
     pid, _, started = process.partition("-")
     return pid.isdecimal() and bool(started) and _started(int(pid)) != started
 
 
-@lru_cache(maxsize=1)
 def _this_process(pid: int) -> str:
     """Return machine, boot and process namespace, then PID and start time: unique, and checkable.
 
@@ -49,3 +48,13 @@ def _started(pid: int) -> str:
         return ""
     state, *fields = text.rpartition(")")[2].split()
     return "" if state in "ZX" else fields[18]
+
+
+_here = [_this_process(os.getpid())]
+
+
+def _forked() -> None:
+    _here[0] = _this_process(os.getpid())
+
+
+os.register_at_fork(after_in_child=_forked)

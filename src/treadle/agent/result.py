@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
+from treadle.agent.approval import PendingCall
 from treadle.events import StopReason
 from treadle.messages import Thread, ToolResult
 from treadle.state.scoped import State
@@ -28,7 +29,7 @@ class RunResult(Generic[OutputT]):
     it is the text so far, and `stop_reason` says why it stopped. `messages` is the whole history,
     without the system prompt; pass it back as `history=`. `turns` counts model replies, `seconds`
     is wall-clock time, `tool_results` has every result, also those inside chains. `reason` is the
-    text of a pause or a cancel.
+    text of a pause or a cancel. `pending` are the calls of a paused run that wait for a decision.
     """
 
     output: OutputT
@@ -42,6 +43,7 @@ class RunResult(Generic[OutputT]):
     tool_results: list[ToolResult] = field(default_factory=list[ToolResult])
     state: State = field(default_factory=State)
     reason: str = ""
+    pending: list[PendingCall] = field(default_factory=list[PendingCall])
 
 
 AnyResult = RunResult[Any]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Any, Generic
 
+from treadle.agent.approval import Decisions, decided
 from treadle.agent.bus import Reader
 from treadle.agent.conduct import conduct
 from treadle.agent.ending import Ending
+from treadle.agent.inbox import Receipt
+from treadle.agent.outside import append_from_outside, queue, steering
 from treadle.agent.result import AnyResult, OutputT, RunResult
+from treadle.agent.resume import record_to_resume
 from treadle.agent.work import Work
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, ConversationFinalized, InvalidInput
 from treadle.events import AnyEvent
+from treadle.journal import AnyEntry
+from treadle.messages import UserPart
+from treadle.view import View
 
 _running: set[asyncio.Task[AnyResult]] = set()
 """Tasks under way: the event loop itself keeps only weak references to them."""
@@ -77,6 +84,50 @@ class Run(Generic[OutputT]):
         if self._task.cancelled() or self._task.exception() is not None:
             return None
         return self._task.result()
+
+    async def steer(self, *inputs: str | UserPart) -> Receipt:
+        """Say something to the run while it works, as one user message.
+
+        It joins the history before the next model call, after all results of the calls under way.
+        Accepted, it is never lost: see `Receipt` and the option `on_steer`.
+
+        Raises:
+            ConversationFinalized: the run has answered; start another.
+            InvalidInput: there is nothing to say.
+        """
+        message = steering(inputs)
+        work = self._work
+        if not self._task.done():
+            await asyncio.wait([self._task, work.opening()], return_when=asyncio.FIRST_COMPLETED)
+        recorder = work.recorder
+        if self._task.done() or work.ended_well:
+            store = work.start.store
+            if store is None:
+                raise ConversationFinalized(f"Run {self.id!r} is over; start another.")
+            return await queue(store, self.conversation_id, message)
+        receipt = work.inbox.receipt(message.id)
+        if recorder is None:
+            work.inbox.put(message.id, message.message)
+        else:
+            await recorder.queue(message)
+        return receipt
+
+    async def decide(self, decisions: Decisions) -> None:
+        """Decide on calls of this run that wait; `resume` lets it go on when it has paused.
+
+        Raises:
+            InvalidInput: nothing is stored, a decision cannot be, or no such call waits.
+            RunSuperseded: another run has begun since; the calls were closed.
+        """
+        store, work = self._work.start.store, self._work
+        if store is None:
+            raise InvalidInput("Nothing is stored, so nothing can be decided later: pass store=.")
+
+        def entries(view: View) -> Sequence[AnyEntry]:
+            record_to_resume(view, self.id)
+            return decided(decisions, view, work.setup.registry, self.id)
+
+        await append_from_outside(store, self.conversation_id, entries)
 
     async def finish(self) -> RunResult[OutputT]:
         """Wait for the end as its owner: cancelling this wait cancels the run."""

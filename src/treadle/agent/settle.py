@@ -19,6 +19,7 @@ from treadle.messages import Message
 from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
 from treadle.tools.outcome import ToolOutcome, error_result
+from treadle.view import waiting
 
 SETTLE_SECONDS = 5.0
 NOT_BEGUN = "Not run: the run ended before this call began."
@@ -57,6 +58,9 @@ def _complete(work: Work, ending: Ending) -> list[ToolOutcome | Message]:
     if work.answers is not None:
         answers = work.answers
         for call in answers.missing:
+            if call.id in work.waiting:
+                answers.results[call.id] = waiting(call)  # in this result only: it goes on waiting
+                continue
             outcome = work.runner.cut.get(call.id)
             if outcome is None:
                 text = CANCELLED if call.id in answers.begun else NOT_BEGUN
@@ -95,7 +99,15 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
         await recorder.suspended(ending.reason, work.budget.turns)
     else:
         output = _output(work, ending)
-        await recorder.ended(work.ended(ending.stop_reason, output, ending.error))
+        answers = ending.stop_reason in ("answer", "limit")
+        while True:
+            late = work.late_mail() if answers else []
+            end = work.ended(ending.stop_reason, output, ending.error)
+            most = len(work.inbox.waiting) if answers else None
+            if await recorder.ended(end, *late, unless_more_than=most):
+                break
+        if answers:
+            work.settle_mail()
 
 
 def _result(work: Work, ending: Ending) -> AnyResult:
@@ -111,6 +123,7 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         tool_results=work.tool_results,
         state=work.state if work.state is not None else State(),
         reason=ending.reason,
+        pending=work.pending if ending.stop_reason == "paused" else [],
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
 from msgspec import Struct
+from msgspec.json import encode as encode_json
 
+from treadle.agent.approval import Decisions
 from treadle.agent.history import own_history
+from treadle.agent.inbox import OnSteer
+from treadle.agent.lease import IfBusy
 from treadle.agent.output import OutputType
 from treadle.agent.stores import conversation_store
 from treadle.errors import ConfigError, InvalidInput
@@ -23,7 +27,7 @@ from treadle.ports.observer import Observer
 from treadle.ports.store import Store
 from treadle.prompts.render import Instructions
 from treadle.state.scoped import State
-from treadle.tools.registry import ToolRegistry
+from treadle.tools.registry import ToolRegistry, short_hash
 from treadle.values import Plain, pack, unpack
 
 OnLimit = Literal["answer", "error", "pause"]
@@ -38,7 +42,9 @@ class RunOptions(TypedDict, total=False):
     new one. `instructions`, `model`, `limits`, `output_type`, `middleware`, `max_parallel_tools`
     replace what the agent has; `settings` are laid over the agent's. `requirements` are listed in
     the system prompt and again when an answer is forced. `state` is a `State` or a dict of full
-    keys. `metadata` holds JSON values that are stored with the run.
+    keys. `metadata` holds JSON values that are stored with the run. `on_steer` says what becomes
+    of messages that steer the run when it is about to answer: one more turn, the next run, or
+    nothing. `if_busy` says what to do while another run owns the conversation.
     """
 
     conversation: str | None
@@ -57,9 +63,39 @@ class RunOptions(TypedDict, total=False):
     middleware: Sequence[Middleware]
     max_parallel_tools: int | None
     metadata: Mapping[str, Any] | None
+    on_steer: OnSteer
+    if_busy: IfBusy
+
+
+class ResumeOptions(TypedDict, total=False):
+    """What resuming a run takes beside its ID: live objects, and what is laid over the agent.
+
+    `decisions` are answers to calls that wait, by call ID. `on_change` says what to do when the
+    agent is not what it was: refuse, go on, or as a function of the differences (in words) says by
+    returning or raising. `if_busy="wait"` is the default: a dead owner's lease ends.
+    """
+
+    decisions: Decisions
+    on_change: OnChange
+    deps: Any
+    model: Model | str | None
+    limits: Limits | None
+    store: Store | None
+    observers: Sequence[Observer]
+    instructions: Instructions | None
+    requirements: Sequence[str]
+    output_type: Any
+    settings: ModelSettings | None
+    middleware: Sequence[Middleware]
+    max_parallel_tools: int | None
+    on_steer: OnSteer
+    if_busy: IfBusy
 
 
 OPTION_NAMES = frozenset(RunOptions.__annotations__)
+RESUME_NAMES = frozenset(ResumeOptions.__annotations__)
+OnChange = Literal["refuse", "accept"] | Callable[[Sequence[str]], object]
+NO_DECISIONS: Decisions = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +116,23 @@ class RunSetup:
     retry: Retry
     max_parallel_tools: int
 
+    @property
+    def definition(self) -> dict[str, str]:
+        """A short hash of each thing the agent is made of, so that a resume can compare."""
+        found = {f"tool {name}": digest for name, digest in self.registry.definition.items()}
+        if self.output is not None:
+            found["output"] = short_hash(encode_json(self.output.schema, order="sorted"))
+        if isinstance(self.instructions, str):
+            found["instructions"] = short_hash(self.instructions.encode())
+        return found
+
+
+class Resumption(Struct, frozen=True):
+    """How a run goes on that has begun before."""
+
+    decisions: Decisions = NO_DECISIONS
+    on_change: OnChange = "refuse"
+
 
 class RunStart(Struct, frozen=True, kw_only=True):
     """What this one run begins with."""
@@ -94,6 +147,9 @@ class RunStart(Struct, frozen=True, kw_only=True):
     observers: tuple[Observer, ...] = ()
     requirements: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = NO_METADATA
+    on_steer: OnSteer = "continue"
+    if_busy: IfBusy = "raise"
+    resumption: Resumption | None = None
 
 
 def begin_run(
@@ -136,8 +192,37 @@ def begin_run(
         observers=tuple(options.get("observers") or ()),
         requirements=tuple(options.get("requirements") or ()),
         metadata=_own_metadata(options.get("metadata")),
+        on_steer=options.get("on_steer") or "continue",
+        if_busy=options.get("if_busy") or "raise",
     )
     return start, system
+
+
+def resume_run(run_id: str, options: ResumeOptions, store: Store | None) -> RunStart:
+    """Return what a run goes on with; the rest is in its conversation.
+
+    Raises:
+        InvalidId: the run's ID cannot be one.
+        ConfigError: there is no store, or an option is not of its kind.
+    """
+    check_options(options, RESUME_NAMES, "Resuming a run")
+    given = options.get("store")
+    store = store if given is None else given
+    return RunStart(
+        run_id=check_id(run_id, "run"),
+        conversation_id="",
+        input=None,
+        history=Thread(),
+        deps=options.get("deps"),
+        store=conversation_store() if store is None else store,
+        observers=tuple(options.get("observers") or ()),
+        requirements=tuple(options.get("requirements") or ()),
+        on_steer=options.get("on_steer") or "continue",
+        if_busy=options.get("if_busy") or "wait",
+        resumption=Resumption(
+            dict(options.get("decisions") or {}), options.get("on_change") or "refuse"
+        ),
+    )
 
 
 def _own_state(given: State | Mapping[str, Any] | None) -> State | dict[str, Plain] | None:
@@ -156,16 +241,18 @@ def _own_metadata(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return {name: unpack(pack(value, f"metadata[{name!r}]")) for name, value in given.items()}
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_options(
+    options: Mapping[str, Any], names: Collection[str] = OPTION_NAMES, who: str = "A run"
+) -> None:
     """Refuse what no run takes.
 
     Raises:
         ConfigError: an unknown option, or one that is not of its kind.
     """
     for name, value in options.items():
-        if name not in OPTION_NAMES:
-            known = ", ".join(sorted(OPTION_NAMES))
-            raise ConfigError(f"A run has no option {name!r}; it takes {known}.")
+        if name not in names:
+            known = ", ".join(sorted(names))
+            raise ConfigError(f"{who} has no option {name!r}; it takes {known}.")
         if value is not None:
             check_kind(name, value)
     _check_items(options)
@@ -180,6 +267,7 @@ def _check_items(options: Mapping[str, Any]) -> None:
             raise ConfigError(f"{observer!r:.60} is no observer: it has no on_event(event).")
 
 
+_STORE = ("append", "read", "claim", "renew", "release", "find", "wait")
 _KINDS: dict[str, type] = {
     "name": str,
     "limits": Limits,
@@ -192,6 +280,12 @@ _KINDS: dict[str, type] = {
     "requirements": Sequence,
     "tools": Iterable,
     "middleware": Iterable,
+    "decisions": Mapping,
+}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "on_steer": ("continue", "carry_over", "discard"),
+    "if_busy": ("raise", "wait", "interrupt"),
+    "on_change": ("refuse", "accept"),
 }
 
 
@@ -202,15 +296,22 @@ def check_kind(name: str, value: object) -> None:
         ConfigError: with the value and the kind.
     """
     if name == "store":
-        if not callable(getattr(value, "append", None)) or not callable(
-            getattr(value, "read", None)
-        ):
-            raise ConfigError(f"store={value!r:.60} is no store; pass MemoryStore().")
+        missing = [each for each in _STORE if not callable(getattr(value, each, None))]
+        if missing:
+            raise ConfigError(
+                f"store={value!r:.60} is no store (it has no {missing[0]}); pass MemoryStore() or "
+                "open_store(url)."
+            )
         return
     if name == "state":
         if not isinstance(value, State | Mapping):
             raise ConfigError(f"state={value!r:.60}: give a State, or a dict of whole keys.")
         return
+    choices = _CHOICES.get(name)
+    if choices is not None and value not in choices:
+        if name == "on_change" and callable(value):
+            return
+        raise ConfigError(f"{name}={value!r:.60} is none of {', '.join(map(repr, choices))}.")
     kind = _KINDS.get(name)
     if kind is None:
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from weakref import WeakKeyDictionary
 
-from treadle.view import View
 from treadle.ports.store import Head, Store
+from treadle.view import View
 
 MOST_VIEWS = 256
 MOST_MESSAGES = 20_000

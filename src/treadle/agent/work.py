@@ -5,24 +5,37 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from treadle.agent.approval import PendingCall
 from treadle.agent.ask import Asker
 from treadle.agent.bus import EventBus
 from treadle.agent.calls import Answers, CallIds
 from treadle.agent.ending import Ending, storable
+from treadle.agent.inbox import Inbox
 from treadle.agent.recorder import Recorder
+from treadle.agent.resume import reopen
 from treadle.agent.setup import RunSetup, RunStart
+from treadle.agent.standing import Standing
 from treadle.errors import InvalidInput, TreadleError
-from treadle.events import RunStarted, StopReason, ToolProgress
+from treadle.events import (
+    Event,
+    RunStarted,
+    SteerApplied,
+    SteerCarriedOver,
+    SteerDiscarded,
+    StopReason,
+    ToolProgress,
+)
 from treadle.ids import new_span_id
-from treadle.journal import RunEnded
+from treadle.journal import AnyEntry, InboxCarried, InboxDiscarded, MessageAdded, RunEnded
 from treadle.limits import Budget
 from treadle.messages import Message, Thread, ToolResult
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.model import ModelReply
+from treadle.ports.store import Store
 from treadle.prompts.render import render_instructions
 from treadle.state.scoped import State, StateWrite
 from treadle.tools.execute import ToolRunner
@@ -53,11 +66,16 @@ class Work:
         self.budget = Budget(setup.limits)
         self.thread = start.history
         self.state: State | None = None
+        self.inbox = Inbox()
         self.recorder: Recorder | None = None
-        if start.store is not None:
-            self.recorder = Recorder(start.store, start, lost=self._fail)
-        self.opened = False
+        if start.store is not None and start.resumption is None:
+            self.recorder = self.record_into(start.store)
+        self.opened = self.entered = False
+        self._opening: asyncio.Future[None] | None = None
         self.answers: Answers | None = None
+        self.standing: Standing | None = None
+        self.waiting: set[str] = set()
+        self.pending: list[PendingCall] = []
         self.tool_results: list[ToolResult] = []
         self.task: asyncio.Task[Any] | None = None
         self.cancels = 0
@@ -68,34 +86,102 @@ class Work:
         if setup.output is not None and self.answers_by_tool:
             self.specs = (*self.specs, setup.output.tool_spec)
         self._written = 0
+        self._timer: asyncio.TimerHandle | None = None
 
-    async def open(self) -> None:
-        """Read the conversation, render the system prompt, and write that the run begins."""
+    def record_into(self, store: Store) -> Recorder:
+        """Return the recorder of this run in a store."""
+        return Recorder(store, self.start, self.inbox, lost=self._fail, cancelled=self._cancel)
+
+    async def open(self) -> Ending | None:
+        """Read the conversation, render the system prompt, and write that the run begins.
+
+        Returns how the run ended, when it is resumed and has answered before.
+        """
+        if self.start.resumption is not None:
+            return await reopen(self, self.start.resumption)
         start, setup = self.start, self.setup
         packed: dict[str, Any] = {}
         if self.recorder is not None:
             view = await self.recorder.open()
             packed = view.state
             self.thread = Thread(view.messages or start.history)  # both are the journal's
+            self.thread.extend(self.inbox.waiting.values())
         if start.input is not None:
             self.thread.append(start.input)
         elif not self.thread:
             raise InvalidInput("There is nothing to say: no input, and nothing was said before.")
         state, writes = _begin_state(start.state, packed)
-        self._build(state)
-        if setup.instructions is not None or start.requirements:
-            given, requirements = setup.instructions, start.requirements
-            self.system = await render_instructions(given, requirements, self.ctx)
+        self.build(state, start.metadata)
+        await self.render()
         if self.recorder is not None:
             self._written = len(self.ctx.writes)
-            await self.recorder.began(setup.agent, [*writes, *self.ctx.writes])
-        if self.bus.live:
-            self.bus.emit(RunStarted, self.span, None, start.conversation_id)
+            definition = setup.definition
+            await self.recorder.began(setup.agent, definition, [*writes, *self.ctx.writes])
+        self.enter()
+        self.tell(RunStarted, start.conversation_id)
+        return None
+
+    async def render(self) -> None:
+        """Render the system prompt."""
+        given, requirements = self.setup.instructions, self.start.requirements
+        if given is not None or requirements:
+            self.system = await render_instructions(given, requirements, self.ctx)
+
+    def start_timer(self) -> None:
+        """End the run when its deadline has come."""
+        self.stop_timer()
+        deadline, left = self.setup.limits.deadline, self.seconds_left()
+        if deadline is None or left is None:
+            return
+        reason = f"The run took longer than {deadline.total_seconds():g} s."
+        ending = Ending(stop_reason="deadline", reason=reason)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(0.0, left), self.end_early, ending)
+
+    def opening(self) -> asyncio.Future[None]:
+        """Return what is done when the run has begun."""
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_future()
+            if self.entered:
+                self._opening.set_result(None)
+        return self._opening
+
+    def enter(self) -> None:
+        """The run has begun: from now on it can be steered."""
+        self.entered = True
+        if self._opening is not None and not self._opening.done():
+            self._opening.set_result(None)
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether the journal says that the run is over."""
+        return self.recorder is not None and self.recorder.knows_end
+
+    def late_mail(self) -> list[AnyEntry]:
+        """Return the entry for messages that wait when the run ends."""
+        ids = tuple(self.inbox.waiting)
+        if not ids:
+            return []
+        kind = InboxDiscarded if self.start.on_steer == "discard" else InboxCarried
+        return [kind(run_id=self.start.run_id, at=datetime.now(UTC), ids=ids)]
+
+    def settle_mail(self) -> None:
+        """The run has answered: tell what became of messages that waited."""
+        discard = self.start.on_steer == "discard"
+        ids = tuple(self.inbox.waiting)
+        found = self.inbox.settle(ids, "discarded" if discard else "carried_over")
+        for id, message in zip(ids, found, strict=True):
+            self.tell(SteerDiscarded if discard else SteerCarriedOver, id, message.text)
+
+    def stop_timer(self) -> None:
+        """There is no deadline any more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     @property
     def recorded(self) -> bool:
-        """Whether the journal knows of the run."""
-        return self.recorder is not None and self.recorder.knows_run
+        """Whether the journal knows that the run is under way."""
+        return self.recorder is not None and self.recorder.entered
 
     @property
     def interrupted(self) -> bool:
@@ -113,6 +199,25 @@ class Work:
     def _fail(self, error: TreadleError) -> None:
         self.end_early(Ending(stop_reason="failed", error=error))
 
+    def _cancel(self, reason: str) -> None:
+        self.end_early(Ending(stop_reason="cancelled", reason=reason))
+
+    def tell(self, kind: type[Event], *fields: Any) -> None:
+        """Emit an event of the run itself, when anybody listens."""
+        if self.bus.live:
+            self.bus.emit(kind, self.span, None, *fields)
+
+    async def take_mail(self) -> None:
+        """Make the messages that wait part of the history."""
+        if not self.inbox.waiting:
+            return
+        ids = tuple(self.inbox.waiting)
+        if self.recorder is not None:
+            await self.recorder.applied(ids)
+        for id, message in zip(ids, self.inbox.settle(ids, "applied"), strict=True):
+            self.thread.append(message)
+            self.tell(SteerApplied, id, message.text)
+
     def seconds_left(self) -> float | None:
         """Return how long the run may still take, or None without a deadline."""
         deadline = self.setup.limits.deadline
@@ -122,13 +227,24 @@ class Work:
             else deadline.total_seconds() - (time.perf_counter() - self.began)
         )
 
-    async def say(self, reply: ModelReply, answers: Answers | None = None) -> None:
+    async def say(
+        self, reply: ModelReply, answers: Answers | None = None, after: Sequence[AnyEntry] = ()
+    ) -> None:
         """Put a reply into the history, whose calls are about to be answered."""
         if reply.message.parts:
             self.thread.append(reply.message)
             self.answers = answers
         if self.recorder is not None:
-            await self.recorder.replied(reply, answers.begun if answers is not None else ())
+            begun = answers.begun if answers is not None else ()
+            await self.recorder.replied(reply, begun, *after)
+
+    async def say_and_add(self, reply: ModelReply, message: Message) -> None:
+        """Put a reply into the history with what the loop says to it, in one write."""
+        at = datetime.now(UTC)
+        await self.say(
+            reply, None, [MessageAdded(run_id=self.start.run_id, at=at, message=message)]
+        )
+        self.thread.append(message)
 
     async def add(self, message: Message) -> None:
         """Put something into the history that is no whole reply."""
@@ -143,12 +259,13 @@ class Work:
             self._written += len(writes)
             await self.recorder.state_changed(writes)
 
-    def count(self, outcome: ToolOutcome) -> None:
-        """Take in the outcome of a call that ran; the journal has it already."""
+    def count(self, outcome: ToolOutcome, *, again: bool = False) -> None:
+        """Take in the outcome of a call that ran; one that runs `again` is counted already."""
         if self.answers is not None:
             self.answers.results[outcome.call.id] = outcome.result
         self.tool_results += (*outcome.links, outcome.result)
-        self.budget.count_call()
+        if not again:
+            self.budget.count_call()
         if outcome.usage is not NOTHING:
             self.budget.spend(outcome.usage)
 
@@ -166,6 +283,11 @@ class Work:
         if answers is not None:
             self.thread.append(answers.message)
 
+    def close_answers_if_whole(self) -> None:
+        """Close the answers when none is missing; the rest is for whoever settles the run."""
+        if self.answers is not None and not self.answers.missing:
+            self.close_answers()
+
     def ended(
         self, stop_reason: StopReason, output: Any, error: TreadleError | None = None
     ) -> RunEnded:
@@ -180,7 +302,7 @@ class Work:
             error=str(error) if error is not None else None,
         )
 
-    def _build(self, state: State) -> None:
+    def build(self, state: State, metadata: Mapping[str, Any]) -> None:
         """Build the parts that work on the thread and this state."""
         setup, start = self.setup, self.start
         self.state = state
@@ -189,7 +311,7 @@ class Work:
             conversation_id=start.conversation_id,
             agent=setup.agent,
             deps=start.deps,
-            metadata=start.metadata,
+            metadata=metadata,
             budget=self.budget,
             state=state,
             report=self._report,

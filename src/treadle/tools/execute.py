@@ -16,7 +16,7 @@ from treadle.control import Control, Interrupt, Next
 from treadle.errors import NotStorable, ToolAbort, ToolError
 from treadle.events import Stage, ToolFinished, ToolRequested, ToolStarted
 from treadle.ids import new_span_id
-from treadle.messages import ToolCall, ToolResult
+from treadle.messages import Text, ToolCall, ToolResult
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
@@ -55,7 +55,11 @@ CANCELLED = "The call was cancelled; whether it took effect is unknown."
 
 
 class ToolRunner:
-    """Runs calls for one run. `cut` has what became of those that were cancelled, by call ID."""
+    """Runs calls for one run.
+
+    `cut` has what became of those that were cancelled, `notes` what the model is told beside a
+    result, both by call ID.
+    """
 
     __slots__ = (
         "_facts",
@@ -64,6 +68,7 @@ class ToolRunner:
         "_parent_span",
         "_watch",
         "cut",
+        "notes",
         "registry",
     )
 
@@ -84,6 +89,7 @@ class ToolRunner:
         self._hooks = hooks
         self._journal = journal
         self.cut: dict[str, ToolOutcome] = {}
+        self.notes: dict[str, str] = {}
 
     def runs_beside_others(self, call: ToolCall) -> bool:
         """Whether the call may overlap others; calls that cannot run at all may."""
@@ -119,8 +125,12 @@ class ToolRunner:
             outcome = await self._run_link(call, link, tries)
         if links or len(tries) > 1 or tries[0].touched:
             usage, writes = _used(tries)
-            return replace(outcome, usage=usage, writes=writes, links=tuple(links))
-        return outcome
+            outcome = replace(outcome, usage=usage, writes=writes, links=tuple(links))
+        note = self.notes.pop(call.id, None) if self.notes else None
+        if note is None:
+            return outcome
+        parts = (*outcome.result.parts, Text(note))
+        return replace(outcome, result=replace(outcome.result, parts=parts))
 
     async def _run_link(
         self, first: ToolCall, call: ToolCall, tries: list[RunContext]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
+
+from msgspec.json import encode as encode_json
 
 from treadle.errors import DuplicateTool
 from treadle.ports.model import ToolSpec
@@ -15,10 +18,11 @@ from treadle.tools.tool import Tool, as_tool
 class ToolRegistry:
     """An immutable set of tools. `specs` is one tuple object, whose bytes encoders can keep."""
 
-    __slots__ = ("_tools", "specs")
+    __slots__ = ("_definition", "_tools", "specs")
 
     def __init__(self, tools: Iterable[Tool | ToolProtocol | Callable[..., Any]] = ()) -> None:
         self._tools: dict[str, Tool] = {}
+        self._definition: dict[str, str] | None = None
         for item in tools:
             found = as_tool(item)
             name = safe_name(found.name)
@@ -47,9 +51,24 @@ class ToolRegistry:
         """The names that the model is told, in order."""
         return tuple(self._tools)
 
+    @property
+    def definition(self) -> dict[str, str]:
+        """A short hash of each tool's parameters, by name."""
+        if self._definition is None:
+            self._definition = {
+                name: short_hash(encode_json(found.parameters, order="sorted"))
+                for name, found in self._tools.items()
+            }
+        return self._definition
+
     def unknown(self, name: str) -> str:
         """Return the text that answers a call of a tool that is not here."""
         if not self._tools:
             return f"There is no tool {name!r}; no tools are available."
         known = ", ".join(nearest(name, self.names()))
         return f"There is no tool {name!r}. Available, nearest first: {known}."
+
+
+def short_hash(content: bytes) -> str:
+    """Return 64 bits of the SHA-256 of content, in hex."""
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, overload
 
@@ -17,6 +17,9 @@ from treadle.values import register_annotation
 
 Isolation = Literal["thread", "inline"]
 OnError = Literal["report", "fail"]
+OnUnknown = Literal["tell_model", "ask", "fail"]
+Approval = bool | Callable[[RunContext[Any], dict[str, Any]], bool | Awaitable[bool]]
+"""Whether calls wait for somebody's yes: always, never, or as a rule on the values says."""
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_OUTPUT = 40_000
@@ -38,6 +41,11 @@ class Tool:
     an exception (never a `ToolError`) is tried again before the model hears of it. `parallel=None`
     lets async tools run beside others and sync ones alone. `interrupt` pauses the run after the
     tool has run. With `on_error="fail"` an error ends the run.
+
+    A call that needs `approval` does not run before somebody has decided. When a process died in
+    the middle of a call, nobody knows whether it took effect: on resume an `idempotent` tool runs
+    again under the same `ctx.idempotency_key`; of another `on_unknown` says whether to tell the
+    model, to ask somebody whether it shall run again, or to fail.
     """
 
     name: str
@@ -55,16 +63,14 @@ class Tool:
     interrupt: bool = False
     on_error: OnError = "report"
     max_output: int = DEFAULT_OUTPUT
+    approval: Approval = False
+    idempotent: bool = False
+    on_unknown: OnUnknown = "tell_model"
 
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise InvalidTool("A tool needs a name.")
-        for option in ("timeout", "retries", "max_output"):
-            number: object = getattr(self, option)
-            if number is None and option == "timeout":
-                continue
-            if isinstance(number, bool) or not isinstance(number, int | float):
-                raise InvalidTool(f"Tool {self.name!r}: {option}={number!r} is no number.")
+        self._check_numbers()
         if self.timeout is not None and self.timeout <= 0:
             raise InvalidTool(
                 f"Tool {self.name!r}: timeout={self.timeout} is not more than 0; None is none."
@@ -78,9 +84,24 @@ class Tool:
         for option, value, allowed in (
             ("isolation", self.isolation, ("thread", "inline")),
             ("on_error", self.on_error, ("report", "fail")),
+            ("on_unknown", self.on_unknown, ("tell_model", "ask", "fail")),
+            ("idempotent", self.idempotent, (False, True)),
         ):
             if value not in allowed:
                 raise InvalidTool(f"Tool {self.name!r}: {option}={value!r} is none of {allowed}.")
+        if not isinstance(self.approval, bool) and not callable(self.approval):
+            raise InvalidTool(
+                f"Tool {self.name!r}: approval={self.approval!r:.60} is neither a bool nor a "
+                "function of the context and the arguments."
+            )
+
+    def _check_numbers(self) -> None:
+        for option in ("timeout", "retries", "max_output"):
+            number: object = getattr(self, option)
+            if number is None and option == "timeout":
+                continue
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise InvalidTool(f"Tool {self.name!r}: {option}={number!r} is no number.")
 
     @property
     def runs_beside_others(self) -> bool:
@@ -157,6 +178,9 @@ OPTION_FIELDS = (
     "interrupt",
     "on_error",
     "max_output",
+    "approval",
+    "idempotent",
+    "on_unknown",
 )
 
 
@@ -176,6 +200,9 @@ def tool(  # size: the options of a tool, each by name
     interrupt: bool = False,
     on_error: OnError = "report",
     max_output: int = DEFAULT_OUTPUT,
+    approval: Approval = False,
+    idempotent: bool = False,
+    on_unknown: OnUnknown = "tell_model",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 

@@ -1,0 +1,143 @@
+"""Calls that wait for somebody's decision: which do, what can be decided, and how it is told."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import encode as encode_json
+
+from treadle.errors import InvalidInput
+from treadle.journal import ApprovalAsked, ApprovalDecided
+from treadle.messages import ToolCall
+from treadle.ports.context import RunContext
+from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
+from treadle.tools.outcome import describe
+from treadle.tools.registry import ToolRegistry, short_hash
+from treadle.tools.tool import Tool
+from treadle.view import View
+
+
+class Approve(Struct, frozen=True):
+    """Yes: the call runs as the model wrote it."""
+
+
+class Edit(Struct, frozen=True):
+    """Yes, but with these arguments in place of the model's; others stay as they are."""
+
+    arguments: dict[str, Any]
+
+
+class Deny(Struct, frozen=True):
+    """No: the call does not run, and the model is told why."""
+
+    reason: str = ""
+
+
+Decision = Approve | Edit | Deny
+Decisions = Mapping[str, Decision]
+
+
+class PendingCall(Struct, frozen=True):
+    """A call that waits for a decision. `reason` is "" when its tool always asks."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    reason: str = ""
+
+
+def digest_of(call: ToolCall, registry: ToolRegistry) -> str:
+    """Return what tells this very call from any other: tool, arguments and definition."""
+    definition = registry.definition.get(call.name, "")
+    return short_hash(f"{call.name}\0{call.raw}\0{definition}".encode())
+
+
+async def needs_approval(tool: Tool, call: ToolCall, ctx: RunContext[Any]) -> str | None:
+    """Return why the call has to wait ("" for always), or None when it may run at once.
+
+    A call whose arguments are no good runs into its error; nobody needs to look at it.
+    """
+    if tool.approval is False:
+        return None
+    try:
+        values = tool.decoder.decode(parse_arguments(call.raw))
+    except ArgumentsInvalid:
+        return None
+    if tool.approval is True:
+        return ""
+    try:
+        wanted = tool.approval(ctx, values)
+        if inspect.isawaitable(wanted):
+            wanted = await wanted
+    except Exception as error:  # noqa: BLE001 a rule is the user's code; when in doubt, ask
+        return f"The rule for its approval failed: {describe(error)}"
+    return "" if wanted else None
+
+
+def pending(view: View) -> list[PendingCall]:
+    """Return the calls that wait for a decision."""
+    if view.open is None:
+        return []
+    return [
+        PendingCall(call.id, call.name, call.arguments, view.open.asked[call.id].reason)
+        for call in view.open.waiting
+    ]
+
+
+def decided(
+    decisions: Decisions, view: View, registry: ToolRegistry, run_id: str
+) -> list[ApprovalDecided]:
+    """Return the entries for these decisions; those that were made before are left out.
+
+    Raises:
+        InvalidInput: one is about no call that waits, contradicts an earlier one, or gives
+            arguments that the tool does not take. The calls go on waiting.
+    """
+    entries: list[ApprovalDecided] = []
+    for call_id, decision in decisions.items():
+        asked = view.open.asked.get(call_id) if view.open is not None else None
+        call = next((c for c in view.open.calls if c.id == call_id), None) if view.open else None
+        if asked is None or call is None:
+            known = ", ".join(repr(each.call_id) for each in pending(view)) or "none does"
+            raise InvalidInput(f"No call {call_id!r} waits for a decision; waiting: {known}.")
+        entry = _entry(decision, call, asked, registry, run_id)
+        before = view.open.decided.get(call_id) if view.open is not None else None
+        if before is None:
+            entries.append(entry)
+        elif (before.verdict, before.raw) != (entry.verdict, entry.raw):
+            raise InvalidInput(f"Call {call_id!r} was decided on before: {before.verdict}.")
+    return entries
+
+
+def _entry(
+    decision: Decision, call: ToolCall, asked: ApprovalAsked, registry: ToolRegistry, run_id: str
+) -> ApprovalDecided:
+    known = {"run_id": run_id, "at": datetime.now(UTC), "call_id": call.id, "digest": asked.digest}
+    match decision:
+        case Approve():
+            return ApprovalDecided(**known, verdict="approve")
+        case Deny():
+            return ApprovalDecided(**known, verdict="deny", reason=decision.reason)
+        case Edit():
+            raw = _edited(decision, call, registry)
+            return ApprovalDecided(**known, verdict="edit", raw=raw)
+    raise InvalidInput(f"{decision!r:.60} is no decision; give Approve(), Edit({{...}}) or Deny().")
+
+
+def _edited(decision: Edit, call: ToolCall, registry: ToolRegistry) -> str:
+    """Return the arguments of an edit as the model would have written them."""
+    tool = registry.get(call.name)
+    try:
+        raw = encode_json({**call.arguments, **decision.arguments}).decode()
+        if tool is not None:
+            tool.decoder.decode(parse_arguments(raw))
+    except (ArgumentsInvalid, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"The edit of call {call.id!r} ({call.name}) is not valid; the call still waits. "
+            f"{error}"
+        ) from error
+    return raw

@@ -1,0 +1,112 @@
+"""Write into a conversation without owning it: steering, decisions, and asking a run to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from treadle.agent.inbox import Receipt
+from treadle.agent.views import views_of
+from treadle.errors import ConversationFinalized, InvalidInput, RevisionConflict
+from treadle.ids import new_stamp
+from treadle.journal import AnyEntry, CancelAsked, MessageQueued
+from treadle.messages import Message, UserPart, as_parts
+from treadle.ports.store import Store
+from treadle.view import ReceiptStatus, View, fold
+
+MOST_TRIES = 64
+
+
+def steering(inputs: Sequence[str | UserPart]) -> MessageQueued:
+    """Return the entry for a message that steers.
+
+    Raises:
+        InvalidInput: there is nothing to say.
+    """
+    parts = as_parts(inputs)
+    if not parts:
+        raise InvalidInput("There is nothing to say: give a text or a part.")
+    return MessageQueued(
+        run_id="", at=datetime.now(UTC), id=f"msg_{new_stamp()}", message=Message("user", parts)
+    )
+
+
+async def read_view(store: Store, conversation_id: str, revision: int | None = None) -> View:
+    """Return a conversation's view, the newest or that at an earlier revision.
+
+    Raises:
+        ConversationNotFound: there is none.
+        InvalidInput: it has no such revision.
+    """
+    head = await store.head(conversation_id)
+    if revision is None:
+        view = views_of(store).take(head)
+        for batch in await store.read(conversation_id, view.revision):
+            view.take_in(batch.revision, batch.entries)
+        views_of(store).put(head, view)
+        return view
+    if not 0 <= revision <= head.revision:
+        raise InvalidInput(
+            f"Conversation {conversation_id!r} has revisions 0 to {head.revision}, not {revision}."
+        )
+    batches = await store.read(conversation_id)
+    return fold((b.revision, b.entries) for b in batches if b.revision <= revision)
+
+
+async def append_from_outside(
+    store: Store, conversation_id: str, entries: Callable[[View], Sequence[AnyEntry]]
+) -> View:
+    """Append what `entries` makes of the view, again whenever somebody was quicker."""
+    for attempt in range(MOST_TRIES):
+        view = await read_view(store, conversation_id)
+        made = entries(view)
+        if not made:
+            return view
+        try:
+            await store.append(conversation_id, view.revision, made)
+        except RevisionConflict:
+            if attempt + 1 == MOST_TRIES:
+                raise
+            await asyncio.sleep(random.uniform(0, 0.002 * min(attempt + 1, 20)))  # noqa: S311
+        else:
+            return view
+    return view
+
+
+async def queue(store: Store, conversation_id: str, message: MessageQueued) -> Receipt:
+    """Queue a message for the run under way, or for the next one.
+
+    Raises:
+        ConversationFinalized: the last run has answered.
+        ConversationNotFound: there is no such conversation.
+    """
+
+    def entries(view: View) -> Sequence[AnyEntry]:
+        last = view.last_run
+        if last is not None and last.status == "answered":
+            raise ConversationFinalized(
+                f"Conversation {conversation_id!r} has its answer; start another run with this."
+            )
+        return [message]
+
+    async def look(id: str) -> ReceiptStatus:
+        return (await read_view(store, conversation_id)).receipts[id]
+
+    await append_from_outside(store, conversation_id, entries)
+    return Receipt(message.id, look)
+
+
+async def ask_to_stop(store: Store, conversation_id: str, run_id: str | None, reason: str) -> None:
+    """Ask the run under way (or only this one) to stop; nothing when there is none."""
+
+    def entries(view: View) -> Sequence[AnyEntry]:
+        last = view.last_run
+        if last is None or last.status != "running" or last.cancel is not None:
+            return []
+        if run_id is not None and last.run_id != run_id:
+            return []
+        return [CancelAsked(run_id=last.run_id, at=datetime.now(UTC), reason=reason)]
+
+    await append_from_outside(store, conversation_id, entries)

@@ -1,0 +1,154 @@
+"""Go on with a run that has begun before: what it had, and whether the agent is still the same."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from treadle.agent.approval import decided
+from treadle.agent.ending import Ending
+from treadle.agent.setup import OnChange, Resumption
+from treadle.agent.standing import standing_of, tell_decided
+from treadle.errors import (
+    DefinitionChanged,
+    InvalidInput,
+    RunNotFound,
+    RunSuperseded,
+)
+from treadle.events import RunStarted
+from treadle.limits import Budget
+from treadle.messages import Thread, ToolResult
+from treadle.state.scoped import State
+from treadle.values import unpack
+from treadle.view import RunRecord, View
+
+if TYPE_CHECKING:
+    from treadle.agent.work import Work
+
+log = logging.getLogger(__name__)
+
+
+async def reopen(work: Work, resumption: Resumption) -> Ending | None:
+    """Take up a run where it was left, by whichever process; return its end if it has answered.
+
+    Raises:
+        RunNotFound: the store has no such run.
+        RunSuperseded: another run has begun since.
+        DefinitionChanged: the agent is not what it was.
+        InvalidInput: a decision cannot be; the calls go on waiting.
+    """
+    store, run_id = work.start.store, work.start.run_id
+    if store is None:
+        raise InvalidInput("Nothing is stored, so nothing can be resumed: pass store=.")
+    work.start = replace(work.start, conversation_id=await store.find(run_id))
+    work.recorder = recorder = work.record_into(store)
+    view = await recorder.open()
+    record = record_to_resume(view, run_id)
+    work.thread = Thread(view.settled)
+    restore(work.budget, record)
+    work.began -= record.seconds
+    work.start_timer()
+    work.tool_results = results_since(view, record)
+    metadata = {name: unpack(value) for name, value in record.metadata.items()}
+    work.build(State.from_packed(view.state), metadata)
+    ending = answered(record)
+    if ending is not None:
+        return ending
+    setup = work.setup
+    await check_definition(record.definition, setup.definition, resumption.on_change, setup.agent)
+    entries = decided(resumption.decisions, view, setup.registry, run_id)
+    failed = record.status == "failed"
+    await work.render()
+    await recorder.resumed(*entries)
+    work.thread = Thread(view.settled)  # an edit may have changed its last message
+    work.enter()
+    work.tell(RunStarted, work.start.conversation_id)
+    if view.open is not None:
+        work.standing = standing_of(view.open, failed=failed)
+        for entry in entries:
+            tell_decided(work, work.standing, entry)
+    return None
+
+
+def record_to_resume(view: View, run_id: str) -> RunRecord:
+    """Return the record of the run that is to go on.
+
+    Raises:
+        RunNotFound: the conversation has no such run.
+        RunSuperseded: another run has begun since, and this one had not answered.
+    """
+    record = view.runs.get(run_id)
+    if record is None:
+        raise RunNotFound(f"There is no run {run_id!r} in this conversation.")
+    last = view.last_run
+    if last is not record and record.status != "answered":
+        newer = last.run_id if last is not None else ""
+        raise RunSuperseded(
+            f"Run {run_id!r} cannot go on: run {newer!r} has begun in its conversation since. "
+            "Fork the conversation at an earlier revision to go back."
+        )
+    return record
+
+
+def answered(record: RunRecord) -> Ending | None:
+    """Return the ending of a run that has answered already, None for one that can go on."""
+    if record.status != "answered" or record.stop_reason is None:
+        return None
+    return Ending(stop_reason=record.stop_reason, output=unpack(record.output), stored=True)
+
+
+def restore(budget: Budget, record: RunRecord) -> None:
+    """Let a run go on with what it has used."""
+    budget.spend(replace(record.usage, tool_calls=0))
+    budget.turns = record.turns
+    budget.tool_calls = record.tool_calls
+
+
+def results_since(view: View, record: RunRecord) -> list[ToolResult]:
+    """Return the results that the run has had so far."""
+    return [
+        result for message in view.settled[record.place :] for result in message.tool_results
+    ] + [ended.result for ended in (view.open.ended.values() if view.open is not None else ())]
+
+
+async def check_definition(
+    before: Mapping[str, str], now: Mapping[str, str], on_change: OnChange, agent: str
+) -> None:
+    """Compare what the agent was with what it is. A changed prompt is only logged.
+
+    Raises:
+        DefinitionChanged: it differs and `on_change` is "refuse".
+    """
+    changes = _changes(before, now)
+    if before.get("instructions") != now.get("instructions"):
+        log.warning("the instructions of agent %r have changed since the run began", agent)
+    if not changes or on_change == "accept":
+        return
+    if callable(on_change):
+        answer = on_change(changes)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if answer is not False:
+            return
+    error = DefinitionChanged(
+        f"Agent {agent!r} is not what it was when the run began: {'; '.join(changes)}. "
+        'Resume with the agent as it was, or with on_change="accept".'
+    )
+    error.changes = tuple(changes)
+    raise error
+
+
+def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
+    changes: list[str] = []
+    for name in sorted({*before, *now} - {"instructions"}):
+        if name not in now:
+            changes.append(f"{name} is gone")
+        elif name not in before:
+            changes.append(f"{name} is new")
+        elif before[name] != now[name]:
+            changes.append(f"{name} has another schema")
+    return changes

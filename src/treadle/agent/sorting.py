@@ -1,0 +1,128 @@
+"""Sort the calls of a reply: which run now, which wait for somebody, which get their answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from treadle.agent.approval import digest_of, needs_approval
+from treadle.agent.standing import Standing, tell_decided
+from treadle.agent.work import Work
+from treadle.errors import ToolError
+from treadle.journal import ApprovalAsked
+from treadle.messages import ToolCall
+from treadle.tools.outcome import ToolOutcome
+from treadle.view import interrupted
+
+RUN_AGAIN = "It was running when its process died; whether it took effect is unknown. Again?"
+EDITED = "\n(Somebody changed the arguments of this call before it ran.)"
+
+
+class Plan(Struct):
+    """What to do with calls now.
+
+    `run` runs, `refuse` has outcomes of calls that do not, `ask` are calls that begin to wait with
+    the reason, `waiting` are the IDs of all that wait, `notes` is what the model is told beside a
+    result. `limited` is whether the limit of calls kept one from running.
+    """
+
+    run: list[ToolCall] = field(default_factory=list[ToolCall])
+    refuse: list[ToolOutcome] = field(default_factory=list[ToolOutcome])
+    ask: list[tuple[ToolCall, str]] = field(default_factory=list[tuple[ToolCall, str]])
+    waiting: set[str] = field(default_factory=set[str])
+    notes: dict[str, str] = field(default_factory=dict[str, str])
+    limited: bool = False
+
+
+async def sort_calls(work: Work, standing: Standing, calls: Sequence[ToolCall]) -> Plan:
+    """Return what to do with those of the calls that have no outcome yet."""
+    plan = Plan()
+    left = work.budget.tool_calls_left()
+    for call in calls:
+        if call.id in standing.done:
+            continue
+        if standing.cut:
+            text = "Not run: your reply was cut off (truncated)."
+            plan.refuse.append(work.runner.refuse(call, text, "limit"))
+        elif call.id in standing.began and call.id not in standing.decided:
+            _sort_unknown(work, standing, call, plan)
+        elif left is not None and left <= 0 and call.id not in standing.began:
+            plan.limited = True
+            limit = work.setup.limits.max_tool_calls
+            text = f"Not run: the limit of {limit} tool calls is used up."
+            plan.refuse.append(work.runner.refuse(call, text, "limit"))
+        else:
+            left = left if left is None or call.id in standing.began else left - 1
+            await _sort_known(work, standing, call, plan)
+    return plan
+
+
+async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan) -> None:
+    """Sort a call that did not begin, or that somebody has decided on."""
+    decision, asked = standing.decided.get(call.id), standing.asked.get(call.id)
+    tool = work.setup.registry.get(call.name)
+    if decision is not None:
+        if decision.verdict == "deny":
+            why = f" The reason: {decision.reason}" if decision.reason else ""
+            text = f"Not run: somebody looked at this call and did not approve it.{why}"
+            plan.refuse.append(work.runner.refuse(call, text, "approval"))
+        else:
+            plan.run.append(call)
+            if decision.verdict == "edit":
+                plan.notes[call.id] = EDITED
+    elif asked is not None and asked.digest == digest_of(call, work.setup.registry):
+        plan.waiting.add(call.id)
+    elif tool is None or (reason := await needs_approval(tool, call, work.ctx)) is None:
+        plan.run.append(call)
+    else:
+        plan.ask.append((call, reason))
+        plan.waiting.add(call.id)
+
+
+def _sort_unknown(work: Work, standing: Standing, call: ToolCall, plan: Plan) -> None:
+    """Sort a call that another process began and did not finish."""
+    tool = work.setup.registry.get(call.name)
+    if tool is not None and tool.idempotent:
+        plan.run.append(call)
+    elif tool is not None and tool.on_unknown == "ask":
+        plan.waiting.add(call.id)
+        if call.id not in standing.asked:
+            plan.ask.append((call, RUN_AGAIN))
+    else:
+        outcome = ToolOutcome(call=call, result=interrupted(call), stage="cancelled")
+        if tool is not None and tool.on_unknown == "fail":
+            outcome = replace(outcome, fatal=ToolError(outcome.result.text))
+        plan.refuse.append(outcome)
+
+
+def asked_of(work: Work, call: ToolCall, reason: str) -> ApprovalAsked:
+    """Return the entry that a call waits for a decision."""
+    return ApprovalAsked(
+        run_id=work.start.run_id,
+        at=datetime.now(UTC),
+        call_id=call.id,
+        digest=digest_of(call, work.setup.registry),
+        reason=reason,
+    )
+
+
+def take_decisions(work: Work, standing: Standing) -> bool:
+    """Take in what was decided while the run was at work; return whether there was anything."""
+    opened = work.recorder.view.open if work.recorder is not None else None
+    if opened is None:
+        return False
+    fresh = {k: v for k, v in opened.decided.items() if k not in standing.decided}
+    if not fresh:
+        return False
+    standing.decided.update(fresh)
+    standing.calls = opened.calls
+    if work.thread and work.thread[-1].role == "assistant":
+        work.thread[-1] = opened.reply  # an edit has changed it
+    if work.answers is not None:
+        work.answers.calls = opened.calls
+    for entry in fresh.values():
+        tell_decided(work, standing, entry)
+    return True

@@ -1,0 +1,62 @@
+"""Where the calls of one reply stand: what is done, began, or waits for somebody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from treadle import events
+from treadle.agent.ending import outcome_of
+from treadle.journal import ApprovalAsked, ApprovalDecided
+from treadle.messages import ToolCall
+from treadle.tools.outcome import ToolOutcome
+from treadle.view import OpenCalls
+
+if TYPE_CHECKING:
+    from treadle.agent.work import Work
+
+
+class Standing(Struct):
+    """Where the calls of one reply stand.
+
+    `began` are those that another process began, with an unknown outcome where they are not
+    `done`. `cut` is whether the reply was cut off, so that its calls never run.
+    """
+
+    calls: tuple[ToolCall, ...]
+    done: dict[str, ToolOutcome] = field(default_factory=dict[str, ToolOutcome])
+    began: frozenset[str] = frozenset()
+    asked: dict[str, ApprovalAsked] = field(default_factory=dict[str, ApprovalAsked])
+    decided: dict[str, ApprovalDecided] = field(default_factory=dict[str, ApprovalDecided])
+    cut: bool = False
+
+
+def standing_of(opened: OpenCalls, *, failed: bool) -> Standing:
+    """Return where calls stand by the journal. Of a run that failed, what failed it was told."""
+    done = {
+        call.id: outcome_of(call, opened.ended[call.id])
+        for call in opened.calls
+        if call.id in opened.ended
+    }
+    if failed:
+        done = {name: replace(outcome, fatal=None) for name, outcome in done.items()}
+    return Standing(
+        opened.calls,
+        done,
+        frozenset(opened.began),
+        dict(opened.asked),
+        dict(opened.decided),
+        opened.cut,
+    )
+
+
+def tell_decided(work: Work, standing: Standing, entry: ApprovalDecided) -> None:
+    """Emit that somebody has decided on a call."""
+    call = next((each for each in standing.calls if each.id == entry.call_id), None)
+    if call is not None:
+        work.tell(
+            events.ApprovalDecided,
+            *(call.id, call.name, entry.verdict, call.arguments, entry.reason),
+        )
