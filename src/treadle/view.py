@@ -235,6 +235,8 @@ class View:
                 self.state[write.key] = write.value
 
     def _queued(self, entry: MessageQueued) -> None:
+        if entry.id in self.receipts:
+            return  # it was sent twice
         self.inbox[entry.id] = entry.message
         self.receipts[entry.id] = "queued"
 

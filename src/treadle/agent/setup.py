@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
@@ -115,16 +115,21 @@ class RunSetup:
     hooks: Hooks
     retry: Retry
     max_parallel_tools: int
+    _definition: list[dict[str, str]] = field(
+        default_factory=list[dict[str, str]], init=False, repr=False, compare=False
+    )
 
     @property
     def definition(self) -> dict[str, str]:
         """A short hash of each thing the agent is made of, so that a resume can compare."""
-        found = {f"tool {name}": digest for name, digest in self.registry.definition.items()}
-        if self.output is not None:
-            found["output"] = short_hash(encode_json(self.output.schema, order="sorted"))
-        if isinstance(self.instructions, str):
-            found["instructions"] = short_hash(self.instructions.encode())
-        return found
+        if not self._definition:
+            found = {f"tool {name}": digest for name, digest in self.registry.definition.items()}
+            if self.output is not None:
+                found["output"] = short_hash(encode_json(self.output.schema, order="sorted"))
+            if isinstance(self.instructions, str):
+                found["instructions"] = short_hash(self.instructions.encode())
+            self._definition.append(found)
+        return self._definition[0]
 
 
 class Resumption(Struct, frozen=True):

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from treadle.journal import (
     AnyEntry,
@@ -192,46 +191,52 @@ class Store(Journals, Leases, Blobs, Protocol):
 
 def anybody_may(entries: Sequence[AnyEntry]) -> bool:
     """Whether these may be appended without owning the conversation."""
-    return all(
-        isinstance(entry, MessageQueued | ApprovalDecided | CancelAsked) for entry in entries
-    )
+    return all(type(entry) in _ANYBODYS for entry in entries)
 
 
 def ends_lease(entries: Sequence[AnyEntry]) -> bool:
     """Whether the run that owns the conversation stops with these entries."""
     last = entries[-1]
-    return isinstance(last, RunEnded | RunSuspended) and not last.path
+    return type(last) in _ENDS and not last.path
 
 
 def begins(entries: Sequence[AnyEntry]) -> list[str]:
     """Return the IDs of the runs that begin with these entries."""
-    return [entry.run_id for entry in entries if isinstance(entry, RunBegan)]
+    return [entry.run_id for entry in entries if type(entry) is RunBegan]
 
 
 def advanced(head: Head, entries: Sequence[AnyEntry], now: datetime) -> Head:
     """Return the head after one more batch."""
     status, run_id, pending = head.status, head.run_id, head.pending
     for entry in entries:
-        if isinstance(entry, RunBegan):
-            if not entry.path:
+        match entry:
+            case RunBegan(path=""):
                 status, run_id = "running", entry.run_id
-        elif isinstance(entry, RunEnded):
-            if not entry.path:
+            case RunEnded(path=""):
                 status = "answered" if entry.stop_reason in ANSWERED else "stopped"
-        elif isinstance(entry, RunSuspended):
-            status = status if entry.path else "paused"
-        elif isinstance(entry, RunResumed):
-            status = "running"
-        elif isinstance(entry, MessageQueued):
-            pending += 1
-        elif isinstance(entry, InboxApplied | InboxDiscarded):
-            pending -= len(entry.ids)
-    return replace(
-        head,
+            case RunSuspended(path=""):
+                status = "paused"
+            case RunResumed():
+                status = "running"
+            case MessageQueued():
+                pending += 1
+            case InboxApplied() | InboxDiscarded():
+                pending -= len(entry.ids)
+            case _:
+                pass
+    return Head(
+        conversation_id=head.conversation_id,
         revision=head.revision + 1,
         status=status,
         run_id=run_id,
         pending=pending,
+        created_at=head.created_at,
         updated_at=now,
+        fence=head.fence,
         lease=None if ends_lease(entries) else head.lease,
+        reader=head.reader,
     )
+
+
+_ANYBODYS = frozenset((MessageQueued, ApprovalDecided, CancelAsked))
+_ENDS = frozenset((RunEnded, RunSuspended))
