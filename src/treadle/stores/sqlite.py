@@ -19,7 +19,7 @@ from treadle.ports.store import Batch, ConversationStatus, Head, Lease, advanced
 from treadle.stores.codec import digest_of, encode_batch
 from treadle.stores.heads import appended, claimed, readable, released, renewed
 from treadle.stores.refusals import fork_gone, taken
-from treadle.stores.sqlite_file import Place, Sync, failure, opened
+from treadle.stores.sqlite_file import Place, Sync, failure, opened, patiently
 from treadle.stores.sqlite_reads import Reading
 from treadle.stores.sqlite_thread import Call, SQLiteThread
 from treadle.stores.sqlite_unit import Known, Unit, Write
@@ -276,16 +276,18 @@ class _Threads:
         return await self.ask(lambda reading: reading.revisions(conversation_ids))
 
     def _answer(self, connection: sqlite3.Connection, calls: Sequence[Call[_Read]]) -> None:
+        connection.execute("BEGIN")  # all see the file as it is now
         try:
-            connection.execute("BEGIN")  # all see the file as it is now
             for call in calls:
                 self._one(connection, call)
         finally:
-            connection.execute("COMMIT")
+            if connection.in_transaction:
+                connection.execute("COMMIT")
 
     def _one(self, connection: sqlite3.Connection, call: Call[_Read]) -> None:
+        reading = Reading(connection, self._place)
         try:
-            call.result = call.work(Reading(connection, self._place))
+            call.result = patiently(lambda: call.work(reading), self._place.patience)
         except sqlite3.Error as error:
             call.error = failure(error, self._place)
             call.error.__cause__ = error

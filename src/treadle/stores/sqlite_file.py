@@ -17,8 +17,8 @@ from treadle.errors import CorruptJournal, NewerJournal, StoreError, StoreUnavai
 Sync = Literal["full", "normal"]
 T = TypeVar("T")
 
-# A batch stands at `conversation * 2^32 + revision`, so that those of one conversation lie side by
-# side. A table whose key is a number keeps rows of up to a page whole, where one without row
+# A batch stands at `conversation * 2^32 + revision * 32`, so that those of one conversation lie side
+# by side. A table whose key is a number keeps rows of up to a page whole, where one without row
 # numbers sends what is over a quarter of a page to pages of its own.
 _FIRST = """
 CREATE TABLE conversations (
@@ -150,8 +150,7 @@ def _code(error: Exception) -> int:
 def _prepare(connection: sqlite3.Connection, place: Place, steps: Sequence[str]) -> None:
     check_version(_version(connection), place, len(steps))
     if _one(connection, "PRAGMA journal_mode") not in ("wal", "memory"):
-        # Must come before the first table: less of a larger page is lost to rows that do not fit.
-        connection.execute("PRAGMA page_size = 8192")
+        connection.execute("PRAGMA page_size = 4096")  # see `_PIECE`; only an empty file takes it
         connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {place.sync}")
     if place.sync == "full":

@@ -18,7 +18,7 @@ from treadle.stores.codec import decode_batch, digests_in, with_media
 from treadle.stores.heads import microseconds, place, readable
 from treadle.stores.refusals import content_not_found, not_found, run_not_found
 from treadle.stores.sqlite_file import Place
-from treadle.stores.sqlite_unit import COLUMNS, PLACES, Known, known_from
+from treadle.stores.sqlite_unit import COLUMNS, Known, known_from, place_of
 
 _AT_ONCE = 64
 _MEDIA = b"blob:sha256:"
@@ -26,8 +26,8 @@ _STATUSES: tuple[ConversationStatus, ...] = get_args(ConversationStatus)
 _revisions = msgspec.json.Decoder(dict[str, int])
 _HEADS = f"SELECT json_group_array(json_array({COLUMNS})) FROM "  # noqa: S608 the columns are ours
 _BATCHES = """
-SELECT CAST(group_concat(data, char(10)) AS BLOB) FROM (
-  SELECT data FROM batches WHERE place > ? AND place <= ? ORDER BY place)
+SELECT CAST(group_concat(data, '') AS BLOB) FROM (
+  SELECT data FROM batches WHERE place >= ? AND place < ? ORDER BY place)
 """
 
 
@@ -122,24 +122,26 @@ class Reading:
         return known_from(self._one(_HEADS + rest, *values), self._where)
 
     def _some(self, known: Known, after: int, through: int) -> list[Batch]:
-        first = known.key * PLACES
-        whole: bytes | None = self._one(_BATCHES, first + after, first + through)
-        parts = [] if whole is None else whole.split(b"\n")
-        if len(parts) != through - after:
-            parts = [self._alone(known, revision) for revision in range(after + 1, through + 1)]
-        return [
-            self._batch(known, revision, part) for revision, part in enumerate(parts, after + 1)
-        ]
+        lines = self._lines(known, after, through)
+        if len(lines) != through - after:  # one is missing or damaged: find out which
+            lines = [
+                line
+                for revision in range(after, through)
+                for line in self._lines(known, revision, revision + 1) or [b""]
+            ]
+        return [self._batch(known, *each) for each in enumerate(lines, after + 1)]
 
-    def _alone(self, known: Known, revision: int) -> bytes:
-        place = known.key * PLACES + revision
-        found = self._one("SELECT (SELECT CAST(data AS BLOB) FROM batches WHERE place = ?)", place)
-        if found is None:
-            raise CorruptJournal(f"{self._named(known, revision)} is missing.")
-        return found
+    def _lines(self, known: Known, after: int, through: int) -> list[bytes]:
+        first, end = place_of(known.key, after + 1), place_of(known.key, through + 1)
+        whole: bytes | None = self._one(_BATCHES, first, end)
+        return [] if whole is None else whole.removesuffix(b"\n").split(b"\n")
 
     def _batch(self, known: Known, revision: int, data: bytes) -> Batch:
-        entries = decode_batch(data, self._named(known, revision))
+        name = known.head.conversation_id
+        where = f"{self._where.path}: revision {revision} of conversation {name!r}"
+        if not data:
+            raise CorruptJournal(f"{where} is missing.")
+        entries = decode_batch(data, where)
         if _MEDIA in data:
             media = {
                 digest: found
@@ -151,12 +153,6 @@ class Reading:
 
     def _media(self, digest: str) -> bytes | None:
         return self._one("SELECT (SELECT content FROM contents WHERE digest = ?)", digest)
-
-    def _named(self, known: Known, revision: int) -> str:
-        return (
-            f"{self._where.path}: revision {revision} of conversation "
-            f"{known.head.conversation_id!r}"
-        )
 
     def _one(self, query: str, *values: object) -> Any:
         return self._connection.execute(query, values).fetchone()[0]

@@ -25,8 +25,10 @@ COLUMNS = (
     "key, id, revision, status, run_id, pending, created_at, updated_at, fence, owner, "
     "expires_at, reader"
 )
-PLACES = 1 << 32
-"""How many revisions there is room for in each conversation."""
+# A page of 4,096 bytes holds rows of 1,000 well. One that is larger than half a page, and not much
+# larger than a few, would leave much of its last page empty: it is cut into pieces.
+_PIECE = 1000
+_PIECES = 32
 
 _Row = tuple[
     int, str, int, ConversationStatus, str | None, int, int, int, int, str | None, int | None, int
@@ -119,7 +121,8 @@ class Unit:
     def add(self, known: Known, head: Head, data: bytes) -> None:
         """Write the batch that made this head of what was known, at the end."""
         self.change(replace(known, head=head))
-        self._batches.append((known.key * PLACES + head.revision, data))
+        first = place_of(known.key, head.revision)
+        self._batches += [(first + n, piece) for n, piece in enumerate(_pieces(data + b"\n"))]
         self.news.append((head.conversation_id, head.revision))
 
     def begin_runs(self, known: Known, runs: Sequence[str]) -> None:
@@ -137,12 +140,15 @@ class Unit:
     def copy(self, source: Known, copied: Known) -> None:
         """Copy batches through the revision of the copy, and the use of all content."""
         self.flush()
-        shift = (copied.key - source.key) * PLACES
-        first = source.key * PLACES
+        first = place_of(source.key, 0)
         self.connection.execute(
             "INSERT INTO batches SELECT place + ?, data FROM batches "
-            "WHERE place > ? AND place <= ? ORDER BY place",
-            (shift, first, first + copied.head.revision),
+            "WHERE place >= ? AND place < ? ORDER BY place",
+            (
+                place_of(copied.key, 0) - first,
+                first,
+                place_of(source.key, copied.head.revision + 1),
+            ),
         )
         self.connection.execute(
             "INSERT INTO uses SELECT ?, digest FROM uses WHERE conversation = ?",
@@ -154,8 +160,10 @@ class Unit:
         self.flush()
         key = known.key
         run = self.connection.execute
-        first = key * PLACES
-        run("DELETE FROM batches WHERE place >= ? AND place < ?", (first, first + PLACES))
+        run(
+            "DELETE FROM batches WHERE place >= ? AND place < ?",
+            (place_of(key, 0), place_of(key + 1, 0)),
+        )
         run("DELETE FROM runs WHERE conversation = ?", (key,))
         run(
             "DELETE FROM contents WHERE digest IN (SELECT digest FROM uses WHERE conversation = ?) "
@@ -197,6 +205,11 @@ class Unit:
             count -= size
 
 
+def place_of(key: int, revision: int) -> int:
+    """Return where a batch begins among all."""
+    return (key << 32) + revision * _PIECES
+
+
 def known_from(rows: str, place: Place) -> list[Known]:
     """Return what rows of conversations, as JSON, tell.
 
@@ -209,6 +222,13 @@ def known_from(rows: str, place: Place) -> list[Known]:
         raise CorruptJournal(
             f"{place.path}: a row of the table 'conversations' cannot be read: {error}"
         ) from error
+
+
+def _pieces(data: bytes) -> list[bytes]:
+    if not _PIECE < len(data) <= _PIECE * _PIECES:
+        return [data]
+    size = -(-len(data) // -(-len(data) // _PIECE))  # all of about one size
+    return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 def _known(row: _Row) -> Known:
