@@ -28,6 +28,8 @@ MAY_BLOCK = {
     "importlib/metadata/__init__.py": {"entry_points", "load"},
     "treadle/tools/decoder.py": {"_load_validator"},
     "treadle/tools/names.py": {"_likeness"},
+    # A driver looks for its password file and certificates once for each connection.
+    "asyncpg/connect_utils.py": {"_parse_connect_arguments"},
     # run_sync() inside a running loop blocks that loop: that is what its caller asked for.
     "treadle/agent/blocking.py": {"run_blocking"},
 }

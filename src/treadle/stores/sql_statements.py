@@ -1,0 +1,200 @@
+"""What the SQL stores say to their servers; each statement is built once and takes parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Executable,
+    Insert,
+    Select,
+    String,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal_column,
+    null,
+    or_,
+    select,
+    update,
+)
+
+from treadle.ports.store import READER
+from treadle.stores.moves import Move
+from treadle.stores.sql_tables import CONTENT, NAME, OWNER, Tables
+
+Parameters = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What SQL has no one form for.
+
+    `now` is the server's time in microseconds; with `returning` an UPDATE or INSERT gives the row
+    back, and may be one part of a statement. `insert_new` an INSERT that leaves a row alone
+    which is there, `hold` one of a blob that counts one more holder when it is there.
+    """
+
+    now: str
+    returning: bool
+    insert_new: Callable[[Table], Insert]
+    hold: Callable[[Table], Insert]
+
+
+class Statements:
+    """The statements on one set of tables, in one dialect."""
+
+    def __init__(self, tables: Tables, dialect: Dialect) -> None:
+        heads, batches, blobs, holds = (
+            tables.conversations,
+            tables.batches,
+            tables.blobs,
+            tables.holds,
+        )
+        self.tables = tables
+        self.returning = dialect.returning
+        self.now: ColumnElement[int] = literal_column(dialect.now, BigInteger)
+        named = heads.c.id == bindparam("name", type_=NAME)
+        begun = {"revision": 0, "status": "new", "pending": 0, "reader": READER}
+        begun |= {"created_at": self.now, "updated_at": self.now}
+
+        self.head = select(heads, self.now.label("now")).where(named)
+        self.shared_head = select(heads).where(named).with_for_update(read=True)
+        self.begin = dialect.insert_new(heads).values(
+            id=bindparam("name", type_=NAME), fence=0, **begun
+        )
+        owned = {"fence": 1, "owner": bindparam("by", type_=OWNER), "expires_at": self._later()}
+        self.begin_owned = self._giving(
+            dialect.insert_new(heads).values(id=bindparam("name", type_=NAME), **owned, **begun)
+        )
+        self.move = self._move(named)
+        self.claim = self._giving(self._claim(named))
+        held = and_(named, heads.c.owner.is_not(None), heads.c.fence == bindparam("token"))
+        self.renew = self._giving(update(heads).where(held).values(expires_at=self._later()))
+        self.release = update(heads).where(held).values(owner=null(), expires_at=null())
+        self.forget = delete(heads).where(named)
+        self.revisions = select(heads.c.id, heads.c.revision).where(
+            heads.c.id.in_(bindparam("names", expanding=True))
+        )
+
+        self.write = insert(batches)
+        self.move_and_write = self._move_and_write() if dialect.returning else None
+        self.read = self._read(named)
+        self.begin_runs = insert(tables.runs)
+
+        self.new_hold = dialect.insert_new(holds)
+        self.count_hold = dialect.hold(blobs)
+        self.content = (
+            select(blobs.c.digest, blobs.c.data)
+            .join(holds, holds.c.digest == blobs.c.digest)
+            .where(
+                holds.c.conversation == bindparam("name"),
+                blobs.c.digest.in_(bindparam("digests", expanding=True)),
+            )
+        )
+        self.held = select(holds.c.digest).where(holds.c.conversation == bindparam("name"))
+        chosen = blobs.c.digest.in_(bindparam("digests", expanding=True))
+        self.count = update(blobs).where(chosen).values(holders=blobs.c.holders + bindparam("more"))
+        self.sweep = delete(blobs).where(chosen, blobs.c.holders <= 0)
+
+    def _giving(self, statement: Insert | Update) -> Executable:
+        """Return a statement that changes one head, and gives its row back where it can."""
+        heads = self.tables.conversations
+        return statement.returning(*heads.c) if self.returning else statement
+
+    def _later(self) -> ColumnElement[int]:
+        return self.now + bindparam("lasting", type_=BigInteger)
+
+    def _move(self, named: ColumnElement[bool]) -> Update:
+        heads = self.tables.conversations
+        ends = bindparam("ends", type_=Boolean)
+        allowed = or_(
+            bindparam("anybody", type_=Boolean),
+            and_(heads.c.owner.is_not(None), heads.c.fence == bindparam("token", type_=BigInteger)),
+        )
+        return (
+            update(heads)
+            .where(
+                named,
+                heads.c.revision == bindparam("expected", type_=BigInteger),
+                heads.c.reader <= READER,
+                allowed,
+            )
+            .values(
+                revision=heads.c.revision + 1,
+                status=func.coalesce(bindparam("new_status", type_=String), heads.c.status),
+                run_id=func.coalesce(bindparam("new_run", type_=NAME), heads.c.run_id),
+                pending=heads.c.pending + bindparam("more_pending", type_=BigInteger),
+                updated_at=self.now,
+                owner=case((ends, null()), else_=heads.c.owner),
+                expires_at=case((ends, null()), else_=heads.c.expires_at),
+            )
+        )
+
+    def _move_and_write(self) -> Select[*tuple[Any, ...]]:
+        """Select the new revision, when one statement has moved the head and written the batch."""
+        heads, batches, runs = self.tables.conversations, self.tables.batches, self.tables.runs
+        moved = self.move.returning(heads.c.id, heads.c.revision).cte("moved")
+        batch = select(moved.c.id, moved.c.revision, bindparam("batch", type_=CONTENT))
+        written = insert(batches).from_select(["conversation", "revision", "data"], batch)
+        each = func.unnest(bindparam("run_ids", type_=ARRAY(NAME)))
+        begun = insert(runs).from_select(["id", "conversation"], select(each, moved.c.id))
+        return select(moved.c.revision).add_cte(written.cte("written"), begun.cte("begun"))
+
+    def _claim(self, named: ColumnElement[bool]) -> Update:
+        heads = self.tables.conversations
+        free = or_(
+            heads.c.owner.is_(None),
+            heads.c.expires_at <= self.now,
+            heads.c.fence == bindparam("instead_of", type_=BigInteger),
+        )
+        return (
+            update(heads)
+            .where(named, heads.c.reader <= READER, free)
+            .values(
+                fence=heads.c.fence + 1,
+                owner=bindparam("by", type_=OWNER),
+                expires_at=self._later(),
+            )
+        )
+
+    def _read(self, named: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
+        """Select the batches, or one row without any: so that one answer tells both."""
+        heads, batches = self.tables.conversations, self.tables.batches
+        beyond = batches.c.revision > bindparam("after", type_=BigInteger)
+        through = batches.c.revision <= bindparam("through", type_=BigInteger)
+        return (
+            select(heads.c.reader, batches.c.revision, batches.c.data)
+            .select_from(
+                heads.outerjoin(
+                    batches, and_(batches.c.conversation == heads.c.id, beyond, through)
+                )
+            )
+            .where(named)
+            .order_by(batches.c.revision)
+        )
+
+
+def moving(name: bytes, move: Move) -> Parameters:
+    """Return the parameters of `Statements.move`."""
+    return {
+        "name": name,
+        "expected": move.expected,
+        "anybody": move.anybody,
+        "token": move.fence,
+        "new_status": move.status,
+        "new_run": None if move.run_id is None else move.run_id.encode(),
+        "more_pending": move.pending,
+        "ends": move.ends,
+    }
