@@ -212,10 +212,15 @@ async def test_a_journal_from_before_texts_were_cleaned() -> None:
     said = Message("user", (Text("hi \udcc1\0"),))
     asked = Message("assistant", (Text("I \ud83d look"), call))
     result = ToolResult(call.id, call.name, (Text("\0 \udfff"),))
-    await store.create("c")
-    await store.append("c", 0, [RunBegan(run_id="r", at=at, agent="a", input=said)])
-    await store.append("c", 1, [ModelReplied(run_id="r", at=at, message=asked)])
-    await store.append("c", 2, [CallEnded(run_id="r", at=at, result=result)])
+    _, lease = await store.claim("c", "older", 15)
+    entries = (
+        RunBegan(run_id="r", at=at, agent="a", input=said),
+        ModelReplied(run_id="r", at=at, message=asked),
+        CallEnded(run_id="r", at=at, result=result),
+    )
+    for revision, entry in enumerate(entries):
+        await store.append("c", revision, [entry], fence=lease.fence)
+    await store.release(lease)
     async with provider(saying("ok", streamed=True)) as line:
         agent = Agent("a", line.model, store=store)
         found = await ask(agent, "more", streamed=True, conversation="c")

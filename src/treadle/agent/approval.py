@@ -53,7 +53,7 @@ class PendingCall(Struct, frozen=True):
 def digest_of(call: ToolCall, registry: ToolRegistry) -> str:
     """Return what tells this very call from any other: tool, arguments and definition."""
     definition = registry.definition.get(call.name, "")
-    return short_hash(f"{call.name}\0{call.raw}\0{definition}".encode())
+    return short_hash(f"{call.name}\0{call.raw}\0{definition}".encode(errors="surrogatepass"))
 
 
 async def needs_approval(tool: Tool, call: ToolCall, ctx: RunContext[Any]) -> str | None:

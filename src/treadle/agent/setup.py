@@ -127,7 +127,7 @@ class RunSetup:
             if self.output is not None:
                 found["output"] = short_hash(encode_json(self.output.schema, order="sorted"))
             if isinstance(self.instructions, str):
-                found["instructions"] = short_hash(self.instructions.encode())
+                found["instructions"] = short_hash(self.instructions.encode(errors="surrogatepass"))
             self._definition.append(found)
         return self._definition[0]
 

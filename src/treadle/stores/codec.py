@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from treadle.errors import CorruptJournal
+from treadle.errors import CorruptJournal, NotStorable
 from treadle.journal import (
     AnyEntry,
     CallEnded,
@@ -55,9 +55,17 @@ _decode_any = msgspec.json.Decoder(_Any).decode
 
 
 def encode_batch(entries: Sequence[AnyEntry]) -> tuple[bytes, dict[str, bytes]]:
-    """Return the batch as JSON, and the media that it names by digest."""
+    """Return the batch as JSON, and the media that it names by digest.
+
+    Raises:
+        NotStorable: a text holds half a character, or a value has no JSON form.
+    """
     media: dict[str, bytes] = {}
-    return _encode([_lightened(entry, media) for entry in entries]), media
+    lightened = [_lightened(entry, media) for entry in entries]
+    try:
+        return _encode(lightened), media
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise NotStorable(f"An entry cannot be stored: {error}") from error
 
 
 def decode_batch(data: bytes, where: str) -> tuple[AnyEntry, ...]:
