@@ -17,7 +17,7 @@ from treadle.errors import CorruptJournal, NewerJournal, StoreError, StoreUnavai
 Sync = Literal["full", "normal"]
 T = TypeVar("T")
 
-# A batch stands at `conversation * 2^32 + revision * 32`, so that those of one conversation lie side
+# A batch stands at `conversation * 2^32 + revision * 32`: those of one conversation lie side
 # by side. A table whose key is a number keeps rows of up to a page whole, where one without row
 # numbers sends what is over a quarter of a page to pages of its own.
 _FIRST = """
