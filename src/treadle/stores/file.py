@@ -62,8 +62,8 @@ class FileStore:
         parts = urlsplit(url)
         if parts.netloc or parts.query or parts.fragment or not parts.path:
             raise ConfigError(
-                f"{url!r} names no folder of this machine; write file:relative/folder or "
-                "file:///absolute/folder, without options."
+                "The URL of a file store names a folder of this machine, without options: "
+                "file:relative/folder or file:///absolute/folder"
             )
         return cls(unquote(parts.path))
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from treadle.errors import ConfigError
 from treadle.journal import AnyEntry
 from treadle.ports.clock import SYSTEM_CLOCK, Clock
 from treadle.ports.store import (
@@ -57,6 +58,17 @@ class MemoryStore:
         self._journals: dict[str, _Journal] = {}
         self._runs: dict[str, str] = {}
         self._lock = threading.Lock()  # threads have event loops of their own
+
+    @classmethod
+    def from_url(cls, url: str) -> MemoryStore:
+        """Return a new store, for "memory:".
+
+        Raises:
+            ConfigError: the URL has more to it.
+        """
+        if url.lower().rstrip("/") != "memory:":
+            raise ConfigError('The URL of a store in memory is "memory:", without anything else.')
+        return cls()
 
     async def create(self, conversation_id: str) -> Head:
         """Begin a journal at revision 0; an existing one is left alone and its head returned."""

@@ -69,12 +69,14 @@ class SQLiteStore:
         sync = options.pop("sync", "full")
         if parts.netloc or parts.fragment or len(parts.path) < 2 or "///" not in url:
             raise ConfigError(
-                f"{url!r} names no file; write sqlite:///relative.db, sqlite:////absolute/path.db "
-                "or sqlite:///:memory:"
+                "The URL of an SQLite store names a file: sqlite:///relative.db, "
+                "sqlite:////absolute/path.db or sqlite:///:memory:"
             )
         if options or (sync != "full" and sync != "normal"):
             wrong = ", ".join(sorted(options)) or f"sync={sync}"
-            raise ConfigError(f"{url!r} has an unknown option: {wrong}. There is sync=full|normal.")
+            raise ConfigError(
+                f"An SQLite store has no option {wrong}; there is sync=full and sync=normal."
+            )
         return cls(unquote(parts.path[1:]), sync=sync)
 
     async def create(self, conversation_id: str) -> Head:
