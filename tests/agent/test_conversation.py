@@ -35,9 +35,9 @@ from treadle.journal import (
     RunEnded,
     StateChanged,
 )
-from treadle.view import View, fold
 from treadle.ports.store import Lease, Store
 from treadle.testing import FunctionModel, ScriptedModel, calls, raises
+from treadle.view import View, fold
 
 
 @tool

@@ -24,8 +24,8 @@ from treadle import (
 )
 from treadle.events import TERMINAL, AnyEvent
 from treadle.journal import RunSuspended
-from treadle.view import RunRecord, fold
 from treadle.testing import FakeClock, ScriptedModel, calls, raises
+from treadle.view import RunRecord, fold
 
 
 @tool

@@ -11,8 +11,8 @@ import pytest
 from tests.agent.parts import Failing
 from treadle import Agent, Limits, MemoryStore, RunContext, RunFailed, TreadleError, tool
 from treadle.journal import AnyEntry, RunBegan, RunEnded
-from treadle.view import fold
 from treadle.testing import ScriptedModel, calls
+from treadle.view import fold
 
 
 class Slow(Failing):

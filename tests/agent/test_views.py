@@ -14,9 +14,9 @@ from tests.agent.parts import Failing
 from treadle import Agent, MemoryStore, Message, RunFailed
 from treadle.agent.views import MOST_MESSAGES, MOST_VIEWS, Views, views_of
 from treadle.journal import MessageAdded, RunBegan
-from treadle.view import View
 from treadle.ports.store import Batch, Head
 from treadle.testing import FakeClock, FunctionModel
+from treadle.view import View
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

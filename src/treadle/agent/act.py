@@ -67,9 +67,9 @@ class Actor:
             await self._carry_out(plan, standing, None)
         outcomes = [standing.done[call.id] for call in ordinary if call.id in standing.done]
         ending, failed = _ending_of(outcomes)
+        work.waiting = {*plan.waiting, *(call.id for call in outputs)} if plan.waiting else set()
         self._raise_fatal(outcomes, failed=failed)
         if plan.waiting:
-            work.waiting = {*plan.waiting, *(call.id for call in outputs)}
             work.pending = [
                 PendingCall(call.id, call.name, call.arguments, standing.asked[call.id].reason)
                 for call in ordinary

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.json import encode as encode_json
 
 from treadle.errors import InvalidInput
-from treadle.journal import ApprovalAsked, ApprovalDecided
+from treadle.journal import ApprovalAsked, ApprovalDecided, Verdict
 from treadle.messages import ToolCall
 from treadle.ports.context import RunContext
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
@@ -116,16 +116,27 @@ def decided(
 def _entry(
     decision: Decision, call: ToolCall, asked: ApprovalAsked, registry: ToolRegistry, run_id: str
 ) -> ApprovalDecided:
-    known = {"run_id": run_id, "at": datetime.now(UTC), "call_id": call.id, "digest": asked.digest}
-    match decision:
-        case Approve():
-            return ApprovalDecided(**known, verdict="approve")
-        case Deny():
-            return ApprovalDecided(**known, verdict="deny", reason=decision.reason)
-        case Edit():
-            raw = _edited(decision, call, registry)
-            return ApprovalDecided(**known, verdict="edit", raw=raw)
-    raise InvalidInput(f"{decision!r:.60} is no decision; give Approve(), Edit({{...}}) or Deny().")
+    verdict: Verdict
+    raw, reason = None, ""
+    if isinstance(decision, Approve):
+        verdict = "approve"
+    elif isinstance(decision, Deny):
+        verdict, reason = "deny", decision.reason
+    elif isinstance(decision, Edit):  # pyright: ignore[reportUnnecessaryIsInstance] untyped callers
+        verdict, raw = "edit", _edited(decision, call, registry)
+    else:
+        raise InvalidInput(
+            f"{decision!r:.60} is no decision; give Approve(), Edit({{...}}) or Deny()."
+        )
+    return ApprovalDecided(
+        run_id=run_id,
+        at=datetime.now(UTC),
+        call_id=call.id,
+        digest=asked.digest,
+        verdict=verdict,
+        raw=raw,
+        reason=reason,
+    )
 
 
 def _edited(decision: Edit, call: ToolCall, registry: ToolRegistry) -> str:

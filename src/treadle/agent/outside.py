@@ -59,20 +59,21 @@ async def append_from_outside(
     store: Store, conversation_id: str, entries: Callable[[View], Sequence[AnyEntry]]
 ) -> View:
     """Append what `entries` makes of the view, again whenever somebody was quicker."""
-    for attempt in range(MOST_TRIES):
+    attempt = 0
+    while True:
         view = await read_view(store, conversation_id)
         made = entries(view)
         if not made:
             return view
+        attempt += 1
         try:
             await store.append(conversation_id, view.revision, made)
         except RevisionConflict:
-            if attempt + 1 == MOST_TRIES:
+            if attempt == MOST_TRIES:
                 raise
-            await asyncio.sleep(random.uniform(0, 0.002 * min(attempt + 1, 20)))  # noqa: S311
+            await asyncio.sleep(random.uniform(0, 0.002 * min(attempt, 20)))  # noqa: S311
         else:
             return view
-    return view
 
 
 async def queue(store: Store, conversation_id: str, message: MessageQueued) -> Receipt:

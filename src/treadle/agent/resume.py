@@ -65,7 +65,7 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
     await work.render()
     await recorder.resumed(*entries)
     work.thread = Thread(view.settled)  # an edit may have changed its last message
-    work.enter()
+    await work.enter()
     work.tell(RunStarted, work.start.conversation_id)
     if view.open is not None:
         work.standing = standing_of(view.open, failed=failed)

@@ -95,21 +95,19 @@ class Run(Generic[OutputT]):
             ConversationFinalized: the run has answered; start another.
             InvalidInput: there is nothing to say.
         """
-        message = steering(inputs)
-        work = self._work
-        if not self._task.done():
-            await asyncio.wait([self._task, work.opening()], return_when=asyncio.FIRST_COMPLETED)
-        recorder = work.recorder
+        message, work = steering(inputs), self._work
+        receipt = work.inbox.receipt(message.id)
+        if not self._task.done() and not work.entered:
+            queued = work.queue_early(message)
+            await asyncio.wait([self._task, queued], return_when=asyncio.FIRST_COMPLETED)
+            if queued.done():
+                return receipt
         if self._task.done() or work.ended_well:
             store = work.start.store
             if store is None:
                 raise ConversationFinalized(f"Run {self.id!r} is over; start another.")
             return await queue(store, self.conversation_id, message)
-        receipt = work.inbox.receipt(message.id)
-        if recorder is None:
-            work.inbox.put(message.id, message.message)
-        else:
-            await recorder.queue(message)
+        await work.queue(message)
         return receipt
 
     async def decide(self, decisions: Decisions) -> None:

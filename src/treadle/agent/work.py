@@ -30,7 +30,14 @@ from treadle.events import (
     ToolProgress,
 )
 from treadle.ids import new_span_id
-from treadle.journal import AnyEntry, InboxCarried, InboxDiscarded, MessageAdded, RunEnded
+from treadle.journal import (
+    AnyEntry,
+    InboxCarried,
+    InboxDiscarded,
+    MessageAdded,
+    MessageQueued,
+    RunEnded,
+)
 from treadle.limits import Budget
 from treadle.messages import Message, Thread, ToolResult
 from treadle.ports.context import RunContext, RunFacts
@@ -71,7 +78,7 @@ class Work:
         if start.store is not None and start.resumption is None:
             self.recorder = self.record_into(start.store)
         self.opened = self.entered = False
-        self._opening: asyncio.Future[None] | None = None
+        self._early: list[tuple[MessageQueued, asyncio.Future[None]]] = []
         self.answers: Answers | None = None
         self.standing: Standing | None = None
         self.waiting: set[str] = set()
@@ -117,7 +124,7 @@ class Work:
             self._written = len(self.ctx.writes)
             definition = setup.definition
             await self.recorder.began(setup.agent, definition, [*writes, *self.ctx.writes])
-        self.enter()
+        await self.enter()
         self.tell(RunStarted, start.conversation_id)
         return None
 
@@ -138,19 +145,25 @@ class Work:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(max(0.0, left), self.end_early, ending)
 
-    def opening(self) -> asyncio.Future[None]:
-        """Return what is done when the run has begun."""
-        if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_future()
-            if self.entered:
-                self._opening.set_result(None)
-        return self._opening
+    def queue_early(self, message: MessageQueued) -> asyncio.Future[None]:
+        """Queue a message for a run that has not begun; what is returned is done when it has."""
+        queued: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._early.append((message, queued))
+        return queued
 
-    def enter(self) -> None:
+    async def queue(self, message: MessageQueued) -> None:
+        """Queue a message that steers the run."""
+        if self.recorder is None:
+            self.inbox.put(message.id, message.message)
+        else:
+            await self.recorder.queue(message)
+
+    async def enter(self) -> None:
         """The run has begun: from now on it can be steered."""
         self.entered = True
-        if self._opening is not None and not self._opening.done():
-            self._opening.set_result(None)
+        for message, queued in self._early:
+            await self.queue(message)
+            queued.set_result(None)
 
     @property
     def ended_well(self) -> bool:

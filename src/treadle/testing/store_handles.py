@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -41,7 +41,7 @@ class StoreHandles:
         raise NotImplementedError
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Store]:
+    async def opened(self) -> AsyncGenerator[Store]:
         """Give a handle, and close it."""
         store = await self.open_store()
         try:
