@@ -67,6 +67,9 @@ class FileStore:
             )
         return cls(unquote(parts.path))
 
+    def __repr__(self) -> str:
+        return f"FileStore({str(self._root)!r})"
+
     async def create(self, conversation_id: str) -> Head:
         """Begin a journal at revision 0; an existing one is left alone and its head returned."""
         return await self._run(lambda files: files.create(conversation_id))

@@ -79,6 +79,10 @@ class SQLiteStore:
             )
         return cls(unquote(parts.path[1:]), sync=sync)
 
+    def __repr__(self) -> str:
+        how = "" if self._place.sync == "full" else f", sync={self._place.sync!r}"
+        return f"SQLiteStore({self._place.path!r}{how})"
+
     async def create(self, conversation_id: str) -> Head:
         """Begin a journal at revision 0; an existing one is left alone and its head returned."""
 
