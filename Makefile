@@ -1,7 +1,7 @@
 # The commands of this project. Each sets up what it needs; a second time that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check unit docs e2e lint fmt arch types cov recordings reference bench lock clean
+.PHONY: help setup demo test check unit docs e2e contract databases lint fmt arch types cov recordings reference bench lock clean
 
 PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; do \
 	"$$each" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
@@ -48,11 +48,11 @@ lock: ## write the lock files anew (UPGRADE=--upgrade takes newer versions)
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found on PATH." >&2; exit 1; }
 	"$(PYTHON)" -m venv build/lock
 	build/lock/bin/python -m pip --disable-pip-version-check install --quiet uv==$(UV_VERSION)
-	build/lock/bin/uv pip compile $(LOCK) --group dev --output-file requirements.lock $(UPGRADE)
-	build/lock/bin/uv pip compile $(LOCK) --group build --constraints requirements.lock \
+	build/lock/bin/uv pip compile $(LOCK) --extra all --group dev --output-file requirements.lock $(UPGRADE)
+	build/lock/bin/uv pip compile $(LOCK) --extra local --group build --constraints requirements.lock \
 		--output-file requirements-demo.lock $(UPGRADE)
 
-LOCK := pyproject.toml --quiet --universal --python-version 3.11 --extra local --generate-hashes --no-header
+LOCK := pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-header
 
 # --- using it -----------------------------------------------------------------------------------
 
@@ -91,12 +91,18 @@ docs: .venv/.setup ## every example in README, docs, docstrings and examples/
 
 # --- the whole of it ----------------------------------------------------------------------------
 
-test: .venv/.setup ## every test, as CI runs them
+test: .venv/.setup databases ## every test, as CI runs them
 	$(PYTEST) -n auto --maxprocesses 4 -m "not e2e"
 	$(PYTEST) -m e2e
 
-e2e: .venv/.setup ## tests with other processes and the real local model
+e2e: .venv/.setup databases ## tests with other processes and the real local model
 	$(PYTEST) -m e2e
+
+contract: .venv/.setup databases ## all stores held to their contract, processes racing, as a table
+	$(BIN)/python -m tools.contract
+
+databases: ## PostgreSQL, MariaDB and Redis for tests, where apt-get can install them
+	@sh tools/databases.sh
 
 cov: .venv/.setup ## branch coverage of what needs no other process
 	$(PYTEST) -n auto --maxprocesses 4 -m "not e2e" --cov --cov-report=term --cov-fail-under=95

@@ -27,6 +27,7 @@ from treadle.stores.refusals import (
     run_not_found,
     run_taken,
     taken,
+    too_new,
 )
 from treadle.stores.waiting import Waiters
 
@@ -226,6 +227,8 @@ class RedisStore:
         found = await self._connections.call("read", conversation_id, start, stop)
         if not found:
             raise not_found(conversation_id)
+        if int(found[0]) > READER:
+            raise too_new(conversation_id, int(found[0]))
         return [
             Batch(revision, decode_batch(batch, f"{conversation_id!r} at {revision}"))
             for revision, batch in enumerate(found[1], start + 1)

@@ -160,8 +160,10 @@ class Connections:
                     await self._wire.lock(connection, self.prefix)
                     try:
                         await connection.run_sync(bring_up_to_date, self.tables)
-                    finally:
-                        await self._wire.unlock(connection, self.prefix)
+                    except BaseException:
+                        await connection.invalidate()  # a lock goes with its connection
+                        raise
+                    await self._wire.unlock(connection, self.prefix)
             pool.checked = True
 
     async def _found(self, pool: _Pool) -> int:

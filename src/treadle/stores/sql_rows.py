@@ -8,11 +8,11 @@ from sqlalchemy import Executable, RowMapping, delete, insert, literal, select, 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.ports.store import Batch, Head, Lease, advanced
+from treadle.ports.store import READER, Batch, Head, Lease, advanced
 from treadle.stores.codec import decode_batch
 from treadle.stores.heads import readable
 from treadle.stores.moves import Move
-from treadle.stores.refusals import lease_lost, not_at, not_found, run_taken
+from treadle.stores.refusals import lease_lost, not_at, not_found, run_taken, too_new
 from treadle.stores.sql_connections import Connections
 from treadle.stores.sql_statements import Parameters, Statements, moving
 from treadle.stores.sql_tables import head_of
@@ -105,6 +105,8 @@ class Rows:
         rows = (await connection.execute(self._say.read, span)).all()
         if not rows:
             raise not_found(conversation_id)
+        if rows[0].reader > READER:
+            raise too_new(conversation_id, rows[0].reader)
         return [
             Batch(row.revision, decode_batch(row.data, f"{conversation_id!r} at {row.revision}"))
             for row in rows
