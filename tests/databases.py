@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -103,7 +103,7 @@ class Server:
 
 
 @contextmanager
-def running(kind: Kind, *, durable: bool = False) -> Iterator[Server]:
+def running(kind: Kind, *, durable: bool = False) -> Generator[Server]:
     """Start a server of its own for the block; `durable` ones lose nothing that they confirmed.
 
     Raises:
@@ -254,7 +254,10 @@ def _program(name: str) -> str:
 
 
 def _dropped(kind: Kind, command: list[str], *, stops_at: str = "TERM") -> list[str]:
-    """Return the command without the rights of root, and ended with this process."""
+    """Return the command without the rights of root, and ended with this process.
+
+    More exactly, with the thread that starts it: servers that are shared start in the main one.
+    """
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         return command
