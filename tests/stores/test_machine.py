@@ -205,10 +205,11 @@ class InMemoryMachine(Machine):
 TestFile = Machine.TestCase
 TestSQLite = SQLiteMachine.TestCase
 TestInMemory = InMemoryMachine.TestCase
-for each in (TestFile, TestSQLite, TestInMemory):
-    each.settings = settings(
+for machine in (TestFile, TestSQLite, TestInMemory):
+    machine.settings = settings(
         max_examples=int(os.environ.get("TREADLE_EXAMPLES", "40")),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
+del machine  # or it would be taken for one more test

@@ -30,6 +30,8 @@ from treadle.messages import Audio, File, Image, Message, ToolResult
 LARGE = 1024
 """Media of so many bytes and more are kept by digest."""
 _BLOB = "blob:sha256:"
+"""Begins the URL of a medium that is kept by digest. Its content is empty, which tells it from one
+of this form that somebody else wrote."""
 _Media = Image | Audio | File
 _MEDIA = (Image, Audio, File)
 
@@ -89,11 +91,11 @@ def decode_batch(data: bytes, where: str) -> tuple[AnyEntry, ...]:
 def digests_in(entries: Sequence[AnyEntry]) -> set[str]:
     """Return the digests of media that the entries name."""
     return {
-        part.url[len(_BLOB) :]
+        digest
         for entry in entries
         for message in _messages(entry)
         for part in _media(message)
-        if part.url is not None and part.url.startswith(_BLOB)
+        if (digest := _digest_in(part)) is not None
     }
 
 
@@ -105,9 +107,8 @@ def with_media(entries: Sequence[AnyEntry], media: Mapping[str, bytes]) -> tuple
     """
 
     def restored(part: PartT) -> PartT:
-        if not isinstance(part, _MEDIA) or part.url is None or not part.url.startswith(_BLOB):
+        if not isinstance(part, _MEDIA) or (digest := _digest_in(part)) is None:
             return part
-        digest = part.url[len(_BLOB) :]
         if digest not in media:
             raise CorruptJournal(f"The content {digest} that the journal names is not there.")
         return replace(part, content=media[digest], url=None)
@@ -118,6 +119,12 @@ def with_media(entries: Sequence[AnyEntry], media: Mapping[str, bytes]) -> tuple
 def digest_of(content: bytes) -> str:
     """Return the SHA-256 of content, in hex."""
     return hashlib.sha256(content).hexdigest()
+
+
+def _digest_in(part: _Media) -> str | None:
+    if part.content != b"" or part.url is None or not part.url.startswith(_BLOB):
+        return None
+    return part.url[len(_BLOB) :]
 
 
 def _one(raw: bytes) -> AnyEntry:
@@ -131,11 +138,15 @@ def _one(raw: bytes) -> AnyEntry:
 
 def _lightened(entry: AnyEntry, media: dict[str, bytes]) -> AnyEntry:
     def lightened(part: PartT) -> PartT:
-        if not isinstance(part, _MEDIA) or part.content is None or len(part.content) < LARGE:
+        if not isinstance(part, _MEDIA) or part.content is None:
+            return part
+        if part.url is not None:  # large or not, both stay: nothing may be lost
+            return replace(part, content=None) if _digest_in(part) is not None else part
+        if len(part.content) < LARGE:
             return part
         digest = digest_of(part.content)
         media[digest] = part.content
-        return replace(part, content=None, url=f"{_BLOB}{digest}")
+        return replace(part, content=b"", url=f"{_BLOB}{digest}")
 
     return _changed(entry, lightened)
 

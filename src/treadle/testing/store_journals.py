@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from treadle.errors import (
     ConversationNotFound,
@@ -105,6 +106,17 @@ class JournalTests(StoreHandles):
         async with self.opened() as store, self.opened() as other:
             name, _ = await self.owned(store, entry, entry)
             assert [batch.entries for batch in await other.read(name)] == [(entry,), (entry,)]
+
+    async def test_a_url_is_never_taken_for_kept_media(self) -> None:
+        """Whoever writes one can neither spoil the journal nor read what others have kept."""
+        async with self.opened() as store, self.opened() as other:
+            (name, _), (twin, _) = await self.owned(store), await self.owned(store)
+            digest = await store.put(twin, b"secret" * 1000)
+            entry = queued("x")
+            looks = Message.user(Image(url=f"blob:sha256:{digest}", media_type="image/png"))
+            await store.append(name, 0, [replace(entry, message=looks)])
+            (batch,) = await other.read(name)
+            assert batch.entries == (replace(entry, message=looks),)
 
     async def test_content_is_found_by_its_digest(self) -> None:
         """Until its conversation is deleted; another's stays."""
