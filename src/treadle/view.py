@@ -78,14 +78,16 @@ class RunRecord(Struct):
 class OpenCalls(Struct):
     """The calls of the last reply, until each has its result.
 
-    `began` are those whose work may have had an effect, by attempt. `cut` is whether the reply was
-    cut off, so that its calls never run.
+    `began` are those whose work may have had an effect, by attempt, and `unknown` those of them
+    that nobody has decided on since: a decision from before they began is used up. `cut` is
+    whether the reply was cut off, so that its calls never run.
     """
 
     reply: Message
     calls: tuple[ToolCall, ...]
     cut: bool = False
     began: dict[str, int] = field(default_factory=dict[str, int])
+    unknown: set[str] = field(default_factory=set[str])
     ended: dict[str, CallEnded] = field(default_factory=dict[str, CallEnded])
     asked: dict[str, ApprovalAsked] = field(default_factory=dict[str, ApprovalAsked])
     decided: dict[str, ApprovalDecided] = field(default_factory=dict[str, ApprovalDecided])
@@ -118,7 +120,8 @@ class View:
 
     `messages` is valid at every revision: each call has exactly one result, in order. A call that
     was interrupted has a result marked `synthetic`, in the view only. `inbox` are the messages that
-    wait, `receipts` what became of each that was queued, `open` the calls of an unfinished reply.
+    wait, `receipts` what became of each that was queued, `open` the calls of the last reply, as
+    long as nothing came after them: what they asked of the run may not have been obeyed yet.
     """
 
     def __init__(self) -> None:
@@ -208,6 +211,7 @@ class View:
             if record is not None and entry.call_id not in self.open.began:
                 record.tool_calls += 1
             self.open.began[entry.call_id] = entry.attempt
+            self.open.unknown.add(entry.call_id)
 
     def _call_ended(self, entry: CallEnded) -> None:
         opened, call_id = self.open, entry.result.call_id
@@ -219,8 +223,6 @@ class View:
         self._write(entry)
         record = self.runs[entry.run_id]
         record.usage = record.usage + entry.usage
-        if len(opened.ended) == len(opened.calls):
-            self._close_calls()
 
     def _close_calls(self) -> None:
         if self.open is not None:
@@ -269,6 +271,7 @@ class View:
         if entry.call_id in opened.decided or entry.call_id in opened.ended:
             return
         opened.decided[entry.call_id] = entry
+        opened.unknown.discard(entry.call_id)
         if entry.raw is not None:
             self._edit(opened, entry.call_id, entry.raw)
 
@@ -294,6 +297,7 @@ class View:
 
     def _forked(self, entry: Forked) -> None:
         self.forked = entry
+        self._close_calls()  # nobody decides on them here: the run belongs to the original
 
     def _suspended(self, entry: RunSuspended) -> None:
         record = self.runs[entry.run_id]

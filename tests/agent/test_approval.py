@@ -94,7 +94,7 @@ async def test_nothing_runs_before_its_decision() -> None:
 
 
 async def test_a_denied_call_leaves_its_siblings_alone() -> None:
-    """BS-47: decided one by one, over restarts; results in the order of the calls, one more call."""
+    """BS-47: decided one by one, over restarts; results in order, one more call."""
     store = MemoryStore()
     agent, model = agent_with(store, BATCH, "done")
     first = await agent.run("go", conversation="c")

@@ -77,9 +77,8 @@ async def test_another_turn_with_what_came_in(store: MemoryStore | None, gated: 
     events = [event async for event in run]
     result = await run
 
-    assert texts(result.messages) == ["hello", "heard hello", "one", "twoand a half"] + [
-        "heard twoand a half"
-    ]
+    assert result.output == "heard twoand a half"
+    assert texts(result.messages)[:4] == ["hello", "heard hello", "one", "twoand a half"]
     assert (result.turns, result.stop_reason) == (2, "answer")
     assert [first.status, second.status] == ["applied", "applied"]
     assert [e.text for e in events if isinstance(e, SteerApplied)] == ["one", "twoand a half"]

@@ -61,14 +61,14 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
     setup = work.setup
     await check_definition(record.definition, setup.definition, resumption.on_change, setup.agent)
     entries = decided(resumption.decisions, view, setup.registry, run_id)
-    failed = record.status == "failed"
+    status = record.status
     await work.render()
     await recorder.resumed(*entries)
     work.thread = Thread(view.settled)  # an edit may have changed its last message
     await work.enter()
     work.tell(RunStarted, work.start.conversation_id)
     if view.open is not None:
-        work.standing = standing_of(view.open, failed=failed)
+        work.standing = standing_of(view.open, status)
         for entry in entries:
             tell_decided(work, work.standing, entry)
     return None

@@ -12,7 +12,7 @@ from treadle.agent.approval import digest_of, needs_approval
 from treadle.agent.standing import Standing, tell_decided
 from treadle.agent.work import Work
 from treadle.errors import ToolError
-from treadle.journal import ApprovalAsked
+from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import ToolCall
 from treadle.tools.outcome import ToolOutcome
 from treadle.view import interrupted
@@ -47,7 +47,7 @@ async def sort_calls(work: Work, standing: Standing, calls: Sequence[ToolCall]) 
         if standing.cut:
             text = "Not run: your reply was cut off (truncated)."
             plan.refuse.append(work.runner.refuse(call, text, "limit"))
-        elif call.id in standing.began and call.id not in standing.decided:
+        elif call.id in standing.unknown:
             _sort_unknown(work, standing, call, plan)
         elif left is not None and left <= 0 and call.id not in standing.began:
             plan.limited = True
@@ -70,9 +70,7 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
             text = f"Not run: somebody looked at this call and did not approve it.{why}"
             plan.refuse.append(work.runner.refuse(call, text, "approval"))
         else:
-            plan.run.append(call)
-            if decision.verdict == "edit":
-                plan.notes[call.id] = EDITED
+            _run(plan, call, decision)
     elif asked is not None and asked.digest == digest_of(call, work.setup.registry):
         plan.waiting.add(call.id)
     elif tool is None or (reason := await needs_approval(tool, call, work.ctx)) is None:
@@ -83,19 +81,30 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
 
 
 def _sort_unknown(work: Work, standing: Standing, call: ToolCall, plan: Plan) -> None:
-    """Sort a call that another process began and did not finish."""
+    """Sort a call that another process began and did not finish.
+
+    What was decided before it began is used up: it was about running once.
+    """
     tool = work.setup.registry.get(call.name)
+    decision = standing.decided.get(call.id)
     if tool is not None and tool.idempotent:
-        plan.run.append(call)
+        _run(plan, call, decision)
     elif tool is not None and tool.on_unknown == "ask":
         plan.waiting.add(call.id)
-        if call.id not in standing.asked:
+        if call.id not in standing.asked or decision is not None:
+            standing.decided.pop(call.id, None)
             plan.ask.append((call, RUN_AGAIN))
     else:
         outcome = ToolOutcome(call=call, result=interrupted(call), stage="cancelled")
         if tool is not None and tool.on_unknown == "fail":
             outcome = replace(outcome, fatal=ToolError(outcome.result.text))
         plan.refuse.append(outcome)
+
+
+def _run(plan: Plan, call: ToolCall, decision: ApprovalDecided | None) -> None:
+    plan.run.append(call)
+    if decision is not None and decision.verdict == "edit":
+        plan.notes[call.id] = EDITED
 
 
 def asked_of(work: Work, call: ToolCall, reason: str) -> ApprovalAsked:
@@ -118,6 +127,7 @@ def take_decisions(work: Work, standing: Standing) -> bool:
     if not fresh:
         return False
     standing.decided.update(fresh)
+    standing.unknown -= fresh.keys()
     standing.calls = opened.calls
     if work.thread and work.thread[-1].role == "assistant":
         work.thread[-1] = opened.reply  # an edit has changed it

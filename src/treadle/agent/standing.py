@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from treadle import events
 from treadle.agent.ending import outcome_of
+from treadle.control import Interrupt
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import ToolCall
 from treadle.tools.outcome import ToolOutcome
-from treadle.view import OpenCalls
+from treadle.view import OpenCalls, RunStatus
 
 if TYPE_CHECKING:
     from treadle.agent.work import Work
@@ -21,31 +22,42 @@ if TYPE_CHECKING:
 class Standing(Struct):
     """Where the calls of one reply stand.
 
-    `began` are those that another process began, with an unknown outcome where they are not
-    `done`. `cut` is whether the reply was cut off, so that its calls never run.
+    `began` are those that another process began. Of the `unknown` ones, where they are not `done`,
+    nobody knows the outcome, and nobody has decided since whether they run again. `cut` is whether
+    the reply was cut off, so that its calls never run.
     """
 
     calls: tuple[ToolCall, ...]
     done: dict[str, ToolOutcome] = field(default_factory=dict[str, ToolOutcome])
     began: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
     asked: dict[str, ApprovalAsked] = field(default_factory=dict[str, ApprovalAsked])
     decided: dict[str, ApprovalDecided] = field(default_factory=dict[str, ApprovalDecided])
     cut: bool = False
 
 
-def standing_of(opened: OpenCalls, *, failed: bool) -> Standing:
-    """Return where calls stand by the journal. Of a run that failed, what failed it was told."""
+def standing_of(opened: OpenCalls, status: RunStatus) -> Standing:
+    """Return where calls stand by the journal.
+
+    What failed or paused the run has been told: it does not do so again.
+    """
     done = {
         call.id: outcome_of(call, opened.ended[call.id])
         for call in opened.calls
         if call.id in opened.ended
     }
-    if failed:
+    if status == "failed":
         done = {name: replace(outcome, fatal=None) for name, outcome in done.items()}
+    if status != "running":
+        done = {
+            name: replace(each, control=None) if isinstance(each.control, Interrupt) else each
+            for name, each in done.items()
+        }
     return Standing(
         opened.calls,
         done,
         frozenset(opened.began),
+        frozenset(opened.unknown),
         dict(opened.asked),
         dict(opened.decided),
         opened.cut,
