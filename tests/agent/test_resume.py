@@ -23,13 +23,16 @@ from treadle import (
     Deny,
     Finish,
     Interrupt,
+    InvalidId,
     LeaseLost,
     Limits,
     MemoryStore,
     Message,
     ModelReply,
     ModelRequest,
+    Overloaded,
     Price,
+    Retry,
     RunContext,
     RunNotFound,
     RunSuperseded,
@@ -39,7 +42,7 @@ from treadle import (
 )
 from treadle.journal import AnyEntry, ModelReplied, RunBegan
 from treadle.ports.model import ModelProfile
-from treadle.testing import FunctionModel, ScriptedModel, calls, reply
+from treadle.testing import FunctionModel, ScriptedModel, calls, raises, reply
 
 
 class Dying(MemoryStore):
@@ -249,9 +252,6 @@ async def test_a_run_that_has_answered_gives_its_result_again() -> None:
 
 async def test_failed_and_cancelled_runs_go_on() -> None:
     """BS-06: a provider that was down, a deadline, a cancel: the same run, later."""
-    from treadle import Overloaded, Retry
-    from treadle.testing import raises
-
     store = MemoryStore()
     model = ScriptedModel([calls(("1", "put", {"n": 1})), raises(Overloaded("down")), "done"])
     tools = Tools()
@@ -392,8 +392,8 @@ async def test_runs_that_cannot_be_resumed() -> None:
     with pytest.raises(RunNotFound, match="nobody"):
         await agent.resume("nobody")
     await agent.replace(limits=Limits(max_turns=1)).run("1", conversation="c", run_id="r1")
-    for wrong in ({"history": []}, {"conversation": "c"}, {"on_change": "maybe"}):
-        options: Any = wrong
+    wrong: list[Any] = [{"history": []}, {"conversation": "c"}, {"on_change": "maybe"}]
+    for options in wrong:
         with pytest.raises(ConfigError):
             agent.resume("r1", **options)
     hang = asyncio.Event()
@@ -457,8 +457,6 @@ async def test_a_run_id_is_used_once() -> None:
     store = MemoryStore()
     agent = Agent("a", FunctionModel(lambda request: "ok"), store=store)
     await agent.run("1", conversation="c", run_id="r")
-    from treadle import InvalidId
-
     for name in ("c", "d"):
         with pytest.raises(InvalidId, match="'r' already"):
             await agent.run("2", conversation=name, run_id="r")

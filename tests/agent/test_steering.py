@@ -20,6 +20,7 @@ from treadle import (
     Limits,
     MemoryStore,
     Message,
+    ModelFinished,
     ModelRequest,
     Receipt,
     Run,
@@ -82,7 +83,7 @@ async def test_another_turn_with_what_came_in(store: MemoryStore | None, gated: 
     assert (result.turns, result.stop_reason) == (2, "answer")
     assert [first.status, second.status] == ["applied", "applied"]
     assert [e.text for e in events if isinstance(e, SteerApplied)] == ["one", "twoand a half"]
-    assert [e.final for e in events if e.type == "model.finished"] == [False, True]
+    assert [e.final for e in events if isinstance(e, ModelFinished)] == [False, True]
     with pytest.raises(ConversationFinalized):
         await run.steer("late")
 
