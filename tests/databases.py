@@ -204,7 +204,8 @@ def _mysql(folder: Path, port: int, durable: bool) -> Server:
     command = [program, "--no-defaults", f"--datadir={folder}/held", f"--port={port}"]
     command += [f"--socket={folder}/socket", f"--pid-file={folder}/pid", "--skip-name-resolve"]
     command += ["--bind-address=127.0.0.1", "--performance-schema=OFF", "--max-connections=200"]
-    command += [f"--innodb-flush-log-at-trx-commit={int(durable)}"]
+    # A server that starts clears its folder for temporary tables: each has its own.
+    command += [f"--tmpdir={folder}", f"--innodb-flush-log-at-trx-commit={int(durable)}"]
     where = ["--no-defaults", "-h", "127.0.0.1", "-P", str(port), "-u", "root"]
 
     def prepare() -> None:

@@ -156,15 +156,20 @@ class Connections:
         """See that the schema is one that this version can use, and make it so."""
         async with pool.lock:
             if not pool.checked and await self._found(pool) < len(STEPS):
-                async with pool.transactions.begin() as connection:
-                    await self._wire.lock(connection, self.prefix)
-                    try:
-                        await connection.run_sync(bring_up_to_date, self.tables)
-                    except BaseException:
-                        await connection.invalidate()  # a lock goes with its connection
-                        raise
-                    await self._wire.unlock(connection, self.prefix)
+                await self._bring_up_to_date(pool)
             pool.checked = True
+
+    async def _bring_up_to_date(self, pool: _Pool) -> None:
+        async with pool.transactions.connect() as connection:
+            await self._wire.lock(connection, self.prefix)
+            try:
+                await connection.run_sync(bring_up_to_date, self.tables)
+                await connection.commit()  # before the next one gets the lock
+            except BaseException:
+                await connection.invalidate()  # a lock goes with its connection
+                raise
+            await self._wire.unlock(connection, self.prefix)
+            await connection.commit()
 
     async def _found(self, pool: _Pool) -> int:
         schema = self.tables.schema.c
