@@ -6,7 +6,16 @@ import asyncio
 import sys
 from dataclasses import dataclass
 
-from treadle import Agent, AuthenticationFailed, Finish, Message, ModelReply, Reasoning, tool
+from treadle import (
+    Agent,
+    AuthenticationFailed,
+    Finish,
+    Interrupt,
+    Message,
+    ModelReply,
+    Reasoning,
+    tool,
+)
 from treadle.ports.model import ModelProfile, ModelRequest
 from treadle.testing import FunctionModel, calls, chunks, raises, reply
 from treadle.testing.scripted import Chunks, Raises, last_text
@@ -30,6 +39,42 @@ async def wait() -> str:
 def answer(numbers: list[int]) -> Finish:
     """End the run with these numbers."""
     return Finish(numbers)
+
+
+@tool(approval=True)
+def refund(invoice: str, amount: int) -> str:
+    """Give money back."""
+    return f"{amount} for {invoice}"
+
+
+@tool(name="refund", approval=True)
+def refund_in_words(invoice: str, amount: int, why: str) -> str:
+    """Give money back, and say why."""
+    return f"{amount} for {invoice}: {why}"
+
+
+@tool
+def ask_human() -> Interrupt:
+    """Wait for somebody."""
+    return Interrupt("a human has to look")
+
+
+def clerk_replies(request: ModelRequest) -> ModelReply | str:
+    """Refund each invoice that was named, all in one reply, then tell the results."""
+    last = request.messages[-1]
+    if last.role != "user":
+        return "Done: " + "; ".join(result.text for result in last.tool_results)
+    invoices = [word for word in last_text(request).split() if word.startswith("INV")]
+    wanted = [
+        (f"c{place}", "refund", {"invoice": invoice, "amount": 500})
+        for place, invoice in enumerate(invoices, 1)
+    ]
+    return calls(*wanted, text="One moment.") if wanted else f"{len(request.messages)} heard."
+
+
+def call_human(request: ModelRequest) -> ModelReply | str:
+    """Wait for a human once."""
+    return calls(("c1", "ask_human", {})) if last_text(request) == "wait" else "Seen."
 
 
 def count(request: ModelRequest) -> str:
@@ -103,5 +148,8 @@ extractor = Agent(
     FunctionModel(extract, profile=ModelProfile(native_output=True)),
     output_type=Page,
 )
+clerk = Agent("clerk", FunctionModel(clerk_replies), tools=[refund])
+new_clerk = Agent("clerk", FunctionModel(clerk_replies), tools=[refund_in_words])
+interrupter = Agent("interrupter", FunctionModel(call_human), tools=[ask_human])
 modelless = Agent("modelless")
 number = 3

@@ -12,9 +12,11 @@ from io import StringIO, TextIOWrapper
 
 from treadle import __version__
 from treadle.cli.chat import describe_chat
+from treadle.cli.conversations import describe_conversations
 from treadle.cli.models import describe_models
-from treadle.cli.options import Command, add_debug
+from treadle.cli.options import Command, add_debug, show_help
 from treadle.cli.printing import complain
+from treadle.cli.resume import describe_resume
 from treadle.cli.run import describe_run
 from treadle.cli.terminal import Terminal
 from treadle.errors import ConfigError, TreadleError
@@ -22,6 +24,12 @@ from treadle.errors import ConfigError, TreadleError
 COMMANDS = (
     ("run", "ask an agent one question", describe_run),
     ("chat", "talk with an agent", describe_chat),
+    ("resume", "go on with a run that paused, or whose process died", describe_resume),
+    (
+        "conversations",
+        "list, show, fork and delete conversations of a store",
+        describe_conversations,
+    ),
     ("models", "show and fetch the models that run on this machine", describe_models),
 )
 
@@ -36,7 +44,10 @@ OPENAI_API_KEY is set, else a small model on this machine.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 ok, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run one command and return its exit code.
+
+    0 ok, 1 failed, 2 wrong usage, 3 a run has paused, 130 interrupted.
+    """
     _open_streams()
     if sys.stdout is None:
         print(
@@ -54,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as ended:  # argparse has said what is wrong, or shown its help
         code = ended.code if isinstance(ended.code, int) else 2
         return _guarded(_ended(code), _defaults(), terminal)
-    return _guarded(options.command or _help(parser), options, terminal)
+    return _guarded(options.command or show_help(parser), options, terminal)
 
 
 def _open_streams() -> None:
@@ -91,16 +102,17 @@ def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argp
     given = list(sys.argv[1:] if argv is None else argv)
     ends = given.index("--") if "--" in given else len(given)
     options, rest = parser.parse_known_args(given[:ends], _defaults())
-    if not hasattr(options, "after"):
+    asks = hasattr(options, "after")
+    if not asks:
         options, rest = parser.parse_known_args(given, _defaults())
-        if rest:
-            parser.error(f"unrecognized arguments: {' '.join(rest)}")
-        return options
-    strange = [word for word in rest if word.startswith("-") and word != "-"]
+    takes_words = hasattr(options, "words")
+    strange = [word for word in rest if not takes_words or (word.startswith("-") and word != "-")]
     if strange:
         parser.error(f"unrecognized arguments: {' '.join(strange)}")
-    options.words += rest
-    options.after = " ".join(given[ends + 1 :])
+    if takes_words:
+        options.words += rest
+    if asks:
+        options.after = " ".join(given[ends + 1 :])
     return options
 
 
@@ -143,11 +155,3 @@ def _drop_output() -> None:
 
 def _ended(code: int) -> Command:
     return lambda _options, _terminal: code
-
-
-def _help(parser: argparse.ArgumentParser) -> Command:
-    def show(_: argparse.Namespace, terminal: Terminal) -> int:
-        parser.print_help(terminal.stdout)
-        return 0
-
-    return show

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from treadle.cli.options import add_debug
+from treadle.cli.options import add_debug, show_help
 from treadle.cli.terminal import Terminal
 from treadle.errors import ModelFilesError
 from treadle.providers.local.progress import TerminalProgress
@@ -17,7 +17,7 @@ def describe_models(parser: argparse.ArgumentParser) -> None:
     """Describe the command and those below it."""
     parser.description = "Show, fetch and find the models that run on this machine."
     add_debug(parser)
-    parser.set_defaults(command=_Help(parser))
+    parser.set_defaults(command=show_help(parser))
     below = parser.add_subparsers(title="commands", metavar="COMMAND")
     shown = below.add_parser("list", help="show the known models, and which of them are here")
     shown.set_defaults(command=list_models)
@@ -93,14 +93,3 @@ def _described(model: Listed, widest: int) -> str:
         f"    {model.about}\n"
         f"    {place}"
     )
-
-
-class _Help:
-    """What `treadle models` alone does: it shows its help."""
-
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parser = parser
-
-    def __call__(self, _: argparse.Namespace, terminal: Terminal) -> int:
-        self._parser.print_help(terminal.stdout)
-        return 0

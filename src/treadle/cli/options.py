@@ -24,6 +24,26 @@ def add_agent_options(parser: argparse.ArgumentParser) -> None:
     add_debug(parser)
 
 
+def add_store(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add --store."""
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        required=required,
+        help='where conversations are kept, like "sqlite:///chat.db" or "file:chats"',
+    )
+
+
+def add_conversation(parser: argparse.ArgumentParser) -> None:
+    """Add --store and which conversation of it."""
+    add_store(parser)
+    parser.add_argument(
+        "--conversation",
+        metavar="ID",
+        help="conversation of the store to go on with; a new ID begins one",
+    )
+
+
 def add_debug(parser: argparse.ArgumentParser) -> None:
     """Add --debug, so that it may stand before or after the command."""
     parser.add_argument(
@@ -32,6 +52,16 @@ def add_debug(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="show tracebacks",
     )
+
+
+def show_help(parser: argparse.ArgumentParser) -> Command:
+    """Return what a command does that has commands below it: it shows its help."""
+
+    def show(_: argparse.Namespace, terminal: Terminal) -> int:
+        parser.print_help(terminal.stdout)
+        return 0
+
+    return show
 
 
 def _count(text: str) -> int:

@@ -10,6 +10,8 @@ from treadle.cli.terminal import Terminal, cut, visible
 from treadle.errors import NotStorable, TreadleError
 from treadle.events import (
     AnyEvent,
+    ApprovalDecided,
+    ApprovalRequested,
     ModelFinished,
     ModelRetried,
     ModelStarted,
@@ -25,6 +27,7 @@ from treadle.values import json_text
 
 MOST_LINES = 6  # of a tool's result
 MOST_ASKED = 60  # lines of one argument, when somebody is asked about it
+VERDICTS = {"approve": "approved", "edit": "approved with other arguments", "deny": "denied"}
 
 
 class EventPrinter:
@@ -66,15 +69,32 @@ class EventPrinter:
     def _show_call(self, event: AnyEvent) -> None:
         match event:
             case ToolRequested(name=name, arguments=arguments):
-                self.note(self._paint.cyan(f"-> {self._fit(call_in_brief(name, arguments), 3)}"))
+                self.call(name, arguments)
             case ToolStarted(name=name, attempt=attempt) if attempt > 1:
                 self._aside(f"   {name}: attempt {attempt}")
             case ToolProgress(name=name, progress=progress):
                 self._aside(f"   {name}: {as_text(progress)}")
             case ToolFinished(output=output, error=error, name=name):
-                self._result(name, output, failed=error is not None)
+                self.result(name, output, failed=error is not None)
+            case ApprovalRequested(name=name, reason=reason):
+                self._aside(f"   {name} waits for a decision{f': {reason}' if reason else ''}")
+            case ApprovalDecided(name=name, verdict=verdict):
+                self._aside(f"   {name}: {VERDICTS.get(verdict, verdict)}")
             case _:
                 pass
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Print what a model asks for."""
+        self.note(self._paint.cyan(f"-> {self._fit(call_in_brief(name, arguments), 3)}"))
+
+    def result(self, name: str, output: str, *, failed: bool) -> None:
+        """Print the first lines of what a call gave."""
+        lines = visible(output).rstrip("\n").split("\n")
+        shown = [self._fit(line, 3) for line in lines[:MOST_LINES]]
+        if len(lines) > MOST_LINES:
+            shown.append(f"... {len(lines) - MOST_LINES} more lines")
+        text = "\n".join(f"{'   ' if place else '<- '}{line}" for place, line in enumerate(shown))
+        self.note(self._paint.red(f"{text}  [{name} failed]") if failed else self._paint.dim(text))
 
     def _aside(self, text: str) -> None:
         self.note(self._paint.dim(self._fit(in_one_line(text), 0)))
@@ -108,14 +128,6 @@ class EventPrinter:
         self._text.flush()
         if text:
             self._open = "" if text.endswith("\n") else kind
-
-    def _result(self, name: str, output: str, *, failed: bool) -> None:
-        lines = visible(output).rstrip("\n").split("\n")
-        shown = [self._fit(line, 3) for line in lines[:MOST_LINES]]
-        if len(lines) > MOST_LINES:
-            shown.append(f"... {len(lines) - MOST_LINES} more lines")
-        text = "\n".join(f"{'   ' if place else '<- '}{line}" for place, line in enumerate(shown))
-        self.note(self._paint.red(f"{text}  [{name} failed]") if failed else self._paint.dim(text))
 
     def _fit(self, text: str, indent: int) -> str:
         return cut(text, self._terminal.width - indent - 1)

@@ -7,13 +7,16 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from treadle.agent.approval import PendingCall
 from treadle.agent.result import AnyResult, RunResult
 from treadle.cli.printing import as_text
 from treadle.errors import NotStorable, TreadleError
 from treadle.events import AnyEvent
 from treadle.messages import ToolResult
+from treadle.ports.store import Head
 from treadle.usage import Usage
 from treadle.values import clean, json_text
+from treadle.view import RunRecord
 
 
 def event_record(event: AnyEvent) -> str:
@@ -44,9 +47,56 @@ def result_record(result: object, error: TreadleError | None) -> str:
             "seconds": result.seconds,
             "usage": _usage(result.usage),
             "tool_results": [_tool_result(each) for each in result.tool_results],
+            "pending": [call_record(each) for each in result.pending],
             "error": told,
         }
     )
+
+
+def call_record(call: PendingCall) -> dict[str, object]:
+    """Return a call that waits for a decision."""
+    return {
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": call.arguments,
+        "reason": call.reason,
+    }
+
+
+def head_record(head: Head) -> dict[str, object]:
+    """Return how a conversation stands."""
+    return {
+        "conversation_id": head.conversation_id,
+        "status": head.status,
+        "revision": head.revision,
+        "run_id": head.run_id,
+        "waiting_messages": head.pending,
+        "created_at": head.created_at,
+        "updated_at": head.updated_at,
+    }
+
+
+def run_record(run: RunRecord) -> dict[str, object]:
+    """Return one run of a conversation."""
+    return {
+        "run_id": run.run_id,
+        "agent": run.agent,
+        "status": run.status,
+        "stop_reason": run.stop_reason,
+        "reason": run.reason,
+        "error": run.error,
+        "started_at": run.started_at,
+        "seconds": run.seconds,
+        "turns": run.turns,
+        "tool_calls": run.tool_calls,
+        "usage": _usage(run.usage),
+        "revision": run.revision,
+    }
+
+
+def plain_record(value: object) -> Any:
+    """Return a message or a journal's entry as JSON values, in its lossless form."""
+    return msgspec.to_builtins(value, enc_hook=as_text, str_keys=True)
 
 
 def _is_result(value: object) -> TypeGuard[AnyResult]:

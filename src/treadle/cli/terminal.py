@@ -9,6 +9,7 @@ import shutil
 import termios
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TextIO
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -43,14 +44,29 @@ class Terminal:
 
     async def confirm(self, question: str) -> bool:
         """Ask a question; only y or yes is a yes. What was typed before it does not count."""
-        descriptor = self.stdin.fileno()
-        termios.tcflush(descriptor, termios.TCIFLUSH)
-        self.stderr.write(f"{question} [y/N] ")
-        self.stderr.flush()
-        answer = await _line(descriptor)
+        self._pose(f"{question} [y/N] ")
+        answer = await _line(self.stdin.fileno())
         if not answer.endswith("\n"):
             self.stderr.write("\n")
         return answer.strip().lower() in ("y", "yes")
+
+    def ask(self, question: str) -> str | None:
+        """Ask while no event loop runs; return what was typed, or None after Ctrl-D.
+
+        What was typed before the question does not count.
+        """
+        self._pose(question)
+        answer = self.stdin.readline()
+        if not answer.endswith("\n"):
+            self.stderr.write("\n")
+        return answer.strip() if answer else None
+
+    def _pose(self, question: str) -> None:
+        with suppress(OSError, termios.error):  # an input without a device has nothing waiting
+            termios.tcflush(self.stdin.fileno(), termios.TCIFLUSH)
+        self.stdout.flush()
+        self.stderr.write(question)
+        self.stderr.flush()
 
 
 class Paint:
