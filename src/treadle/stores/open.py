@@ -18,7 +18,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9.-]*(?=(\+[A-Za-z0-9.-]+)?:)")
 def open_store(url: str) -> Store:
     """Return the store that a URL names. Nothing is opened before it is used.
 
-    ```python notest
+    ```python
+    from treadle import open_store
+
     store = open_store("sqlite:///chat.db")
     ```
 

@@ -1,9 +1,16 @@
 """The contract of stores, as tests: subclass it, say how to open yours, and run it with pytest.
 
-```python notest
+```python
+from treadle import MemoryStore
+from treadle.ports.store import Store
+from treadle.testing.store_contract import StoreContract
+
+PLACE = MemoryStore()
+
+
 class TestMyStore(StoreContract):
     async def open_store(self) -> Store:
-        return MyStore("my://place")
+        return PLACE
 ```
 
 Each call of `open_store` gives a new handle to the same place, so that handles race. Other
