@@ -1,4 +1,4 @@
-"""Programs that a store has to live through: a disk that fills up, and a process that forks."""
+"""Programs that a store has to live through: a disk that fills up, a process that forks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import os
 import resource
 import sys
+from pathlib import Path
 
 from treadle.errors import StoreUnavailable
+from treadle.stores.file_disk import locked
 from treadle.stores.open import open_store
 from treadle.testing.store_handles import queued
 
@@ -67,8 +69,28 @@ def forked(url: str) -> None:
     print("passed")
 
 
+def held(url: str) -> None:
+    """Fork in the middle of a write: the child never keeps what its parent has let go."""
+    journal = Path(url.removeprefix("file:")) / "conversations" / "c" / "journal.jsonl"
+    store = open_store(url)
+    asyncio.run(store.create("c"))
+    ends, goes_on = os.pipe()
+    with locked(journal, alone=True, patience=0):
+        child = os.fork()
+        if not child:
+            os.close(goes_on)
+            os.read(ends, 1)  # until the parent has closed its end
+            os._exit(0)
+    with locked(journal, alone=True, patience=0):
+        pass
+    os.close(goes_on)
+    os.waitpid(child, 0)
+    asyncio.run(store.close())
+    print("passed")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "full":
         asyncio.run(full(sys.argv[2]))
     else:
-        forked(sys.argv[2])
+        {"forked": forked, "held": held}[sys.argv[1]](sys.argv[2])

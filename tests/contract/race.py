@@ -98,8 +98,11 @@ async def start_together(
                 assert await child.stdout.readline() == b"done\n", url
             store = open_store(url)
             try:
-                heads = await store.list(limit=processes * tasks + 1)
-                assert [head.revision for head in heads] == [appends] * (processes * tasks)
+                count = processes * tasks
+                heads = await store.list(limit=count + 2)
+                revisions = {head.conversation_id: head.revision for head in heads}
+                assert revisions.pop("all") == count
+                assert list(revisions.values()) == [appends] * count
             finally:
                 await store.close()
 
@@ -229,6 +232,10 @@ async def _round(url: str, place: str, tasks: int, appends: int) -> None:
         for revision in range(appends):
             assert await store.append(name, revision, [queued("x")]) == revision + 1
 
+    # All begin it, and only one can make it.
+    await store.create("all")
+    for number in range(tasks):
+        await _append(store, "all", [f"{place}.{number}"])
     async with asyncio.TaskGroup() as group:
         for number in range(tasks):
             group.create_task(work(f"{place}_{number}"))

@@ -12,8 +12,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("url", ["sqlite:///{}/chat.db", "file:{}/chats"])
-@pytest.mark.parametrize("hardship", ["full", "forked"])
+@pytest.mark.parametrize(
+    ("hardship", "url"),
+    [
+        ("full", "sqlite:///{}/chat.db"),
+        ("full", "file:{}/chats"),
+        ("forked", "sqlite:///{}/chat.db"),
+        ("forked", "file:{}/chats"),
+        ("held", "file:{}/chats"),
+    ],
+)
 def test_hardship(hardship: str, url: str, tmp_path: Path) -> None:
     """J1: nothing is written by half, and a child never uses what its parent has open."""
     argv = [sys.executable, "-W", "error", "-W", "ignore:.*fork:DeprecationWarning"]

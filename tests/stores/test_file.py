@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -102,6 +103,7 @@ async def test_a_torn_last_line_is_cut_off(tmp_path: Path, torn: bytes) -> None:
 
     assert b"\n".join(lines(tmp_path)).startswith(whole + b'{"entries":')
     assert len(lines(tmp_path)) == 5
+    assert lines(tmp_path)[-1] == b""
     await store.close()
 
 
@@ -221,6 +223,26 @@ async def test_a_file_that_stays_locked_is_an_error(tmp_path: Path) -> None:
                 await asking
     assert await store.append("c", 1, [queued("x")]) == 2
     await store.close()
+
+
+async def test_a_lock_is_of_the_file_that_has_the_name(tmp_path: Path) -> None:
+    """Who waits for a conversation that is deleted and made anew writes to the new one."""
+    store, other = await filled(tmp_path, "old"), FileStore(tmp_path)
+    with kept(journal(tmp_path)):
+        writing = asyncio.ensure_future(store.append("c", 0, [queued("new")]))
+        await asyncio.sleep(0.02)
+        os.rename(journal(tmp_path).parent, tmp_path / "temp" / "gone-x")
+        await other.create("c")
+    assert await writing == 1
+    assert [batch.entries for batch in await other.read("c")] == [(queued("new"),)]
+    with kept(journal(tmp_path)):
+        reading = asyncio.ensure_future(store.read("c"))
+        await asyncio.sleep(0.02)
+        os.rename(journal(tmp_path).parent, tmp_path / "temp" / "gone-y")
+    with pytest.raises(ConversationNotFound):
+        await reading
+    await store.close()
+    await other.close()
 
 
 async def test_a_newer_folder_is_left_alone(tmp_path: Path) -> None:
