@@ -1,4 +1,4 @@
-"""What somebody approved runs once: a process that died in the middle of it has used the approval."""
+"""What somebody approved runs once: a process that died in it has used the approval."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -166,7 +167,7 @@ class Sweep:
             logs = (self._folder / f"log-{number}" for number in range(AT_ONCE))
             free = [stack.enter_context(Nursery(log, self._url)) for log in logs]
             work = self._work(count(1) if numbers is None else numbers)
-            list(pool.map(lambda nursery: self._take(work, nursery, deaths), free))
+            list(pool.map(partial(self._take, work, deaths), free))
 
     def _work(self, numbers: Iterable[int]) -> Iterator[tuple[Kind, int]]:
         for number in numbers:
@@ -179,7 +180,7 @@ class Sweep:
             harsh += 1
             yield "harsh", harsh
 
-    def _take(self, work: Iterator[tuple[Kind, int]], nursery: Nursery, deaths: int) -> None:
+    def _take(self, work: Iterator[tuple[Kind, int]], deaths: int, nursery: Nursery) -> None:
         while True:
             with self._lock:
                 taken = next(work, None)
