@@ -88,7 +88,12 @@ class Server:
     def _launch(self) -> subprocess.Popen[bytes]:
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
-                self.command, cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                self.command,
+                cwd=self.folder,
+                env=_surroundings(self.folder),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
 
     def _end(self, how: signal.Signals) -> None:
@@ -204,8 +209,7 @@ def _mysql(folder: Path, port: int, durable: bool) -> Server:
     command = [program, "--no-defaults", f"--datadir={folder}/held", f"--port={port}"]
     command += [f"--socket={folder}/socket", f"--pid-file={folder}/pid", "--skip-name-resolve"]
     command += ["--bind-address=127.0.0.1", "--performance-schema=OFF", "--max-connections=200"]
-    # A server that starts clears its folder for temporary tables: each has its own.
-    command += [f"--tmpdir={folder}", f"--innodb-flush-log-at-trx-commit={int(durable)}"]
+    command += [f"--innodb-flush-log-at-trx-commit={int(durable)}"]
     where = ["--no-defaults", "-h", "127.0.0.1", "-P", str(port), "-u", "root"]
 
     def prepare() -> None:
@@ -269,6 +273,13 @@ def _dropped(kind: Kind, command: list[str], *, stops_at: str = "TERM") -> list[
     return [*dropped, *command]
 
 
+def _surroundings(folder: Path) -> dict[str, str]:
+    """Return the variables of a server; MariaDB clears TMPDIR of other servers' tables."""
+    return {**os.environ, "TMPDIR": str(folder)}
+
+
 def _run(command: list[str], folder: Path) -> None:
-    ended = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    ended = subprocess.run(
+        command, cwd=folder, env=_surroundings(folder), capture_output=True, check=False
+    )
     assert ended.returncode == 0, (ended.stdout + ended.stderr).decode(errors="replace")

@@ -219,6 +219,7 @@ class RedisStore:
         """Return content by its digest, or raise `ConversationNotFound`."""
         found = await self._contents(conversation_id, [digest])
         if digest not in found:
+            await self.head(conversation_id)
             raise content_not_found(conversation_id, digest)
         return found[digest]
 

@@ -218,6 +218,7 @@ class SqlStore:
         """Return content by its digest, or raise `ConversationNotFound`."""
         found = await self._rows.contents(conversation_id.encode(), [digest])
         if digest not in found:
+            await self.head(conversation_id)
             raise content_not_found(conversation_id, digest)
         return found[digest]
 

@@ -128,8 +128,12 @@ class Rows:
         self, connection: AsyncConnection, name: bytes, contents: Mapping[str, bytes]
     ) -> None:
         """Keep contents for a conversation whose head this transaction holds."""
-        for digest, content in sorted(contents.items()):  # in one order: nobody waits in a circle
-            key = bytes.fromhex(digest)
+        missing = {bytes.fromhex(digest): content for digest, content in contents.items()}
+        if missing:
+            asked = {"name": name, "digests": list(missing)}
+            for key in await connection.scalars(self._say.held_of, asked):
+                del missing[key]
+        for key, content in sorted(missing.items()):  # in one order: nobody waits in a circle
             held = {"conversation": name, "digest": key}
             if (await connection.execute(self._say.new_hold, held)).rowcount:
                 counted = {"digest": key, "holders": 1, "data": content}

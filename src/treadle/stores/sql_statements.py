@@ -104,6 +104,7 @@ class Statements:
             )
         )
         self.held = select(holds.c.digest).where(holds.c.conversation == bindparam("name"))
+        self.held_of = self.held.where(holds.c.digest.in_(bindparam("digests", expanding=True)))
         chosen = blobs.c.digest.in_(bindparam("digests", expanding=True))
         self.count = update(blobs).where(chosen).values(holders=blobs.c.holders + bindparam("more"))
         self.sweep = delete(blobs).where(chosen, blobs.c.holders <= 0)
