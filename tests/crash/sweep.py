@@ -1,7 +1,7 @@
 """Kill a run before and after each of its appends, and again and again: does anything get lost?
 
-`python -m tests.crash.sweep --url sqlite:////tmp/crash.db` shows how far it is, and a table. It
-exits with 1 when anything was not as it must be.
+`python -m tests.crash.sweep --url sqlite` shows how far it is, and a table. It exits with 1 when
+anything was not as it must be.
 """
 
 from __future__ import annotations
@@ -11,23 +11,25 @@ import asyncio
 import random
 import secrets
 import sys
-import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from tests.crash.checks import Reference, lost, reference, wrong
 from tests.crash.killing import ACKNOWLEDGED
 from tests.crash.nursery import Nursery
 from tests.crash.scenario import ANSWERED, PAUSED
+from tests.databases import KINDS as KINDS_OF_SERVERS
+from tests.databases import running
 from treadle.stores.open import open_store
 
 Kind = Literal["before", "after", "harsh"]
@@ -214,47 +216,77 @@ class Sweep:
         self._report(f"{runs} runs, {self.kills} kills, {len(self.violations)} violations")
 
 
-def table(sweep: Sweep, seconds: float) -> Iterator[str]:
-    """Yield the lines of the table at the end."""
-    yield f"{'killed':10}{'runs':>8}{'processes':>12}{'kills':>8}{'violations':>12}"
+def lines_of(sweep: Sweep, name: str, seconds: float) -> Iterator[str]:
+    """Yield the lines of the table for one store, and what was wrong."""
     total = Count()
     for kind in KINDS:
         each = sweep.counts[kind]
-        yield _row(kind, each)
+        yield f"{name:12}{kind:8}{_row(each)}"
         total.runs += each.runs
         total.processes += each.processes
         total.kills += each.kills
         total.violations += each.violations
-    yield _row("all", total)
-    yield f"{seconds:.0f} s, {total.kills / seconds:.1f} kills a second"
+    yield f"{name:12}{'all':8}{_row(total)}{seconds:8.0f} s{total.kills / seconds:7.1f} kills/s"
+    yield from sweep.violations
 
 
-def _row(name: str, row: Count) -> str:
-    numbers = f"{row.runs:8}{row.processes:12}{row.kills:8}{row.violations:12}"
-    return f"{name:10}{numbers}"
+def _row(row: Count) -> str:
+    return f"{row.runs:8}{row.processes:12}{row.kills:8}{row.violations:12}"
+
+
+@contextmanager
+def place_of(url: str, folder: Path) -> Generator[str]:
+    """Give the URL of a store: the one that is named, or one of its kind that is ours alone."""
+    if url == "sqlite":
+        yield f"sqlite:///{folder}/chat.db"
+    elif url == "file":
+        yield f"file:{folder}/chats"
+    elif url in KINDS_OF_SERVERS:
+        with running(url, durable=True) as server:
+            yield server.url
+    else:
+        yield url
+
+
+def sweep_one(url: str, *, kills: int, seed: int) -> tuple[list[str], bool]:
+    """Sweep one store; return the lines to show, and whether all was well."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="treadle-crash-")))
+        place = stack.enter_context(place_of(url, folder))
+        name = url.partition(":")[0]
+        started = time.monotonic()
+        sweep = Sweep(place, folder, kills=kills, seed=seed, report=partial(_progress, name))
+        sweep.run()
+        lines = list(lines_of(sweep, name, time.monotonic() - started))
+        print()
+        return lines, not sweep.violations
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Sweep one store, and print what came of it."""
+    """Sweep each store, and print what came of it."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash.sweep", description=__doc__)
-    parser.add_argument("--url", required=True, help="the store, for example sqlite:////tmp/c.db")
-    parser.add_argument("--kills", type=int, default=500, help="at least so many (500)")
+    every = ["sqlite", "file", *KINDS_OF_SERVERS]
+    parser.add_argument(
+        "--url",
+        action="append",
+        help=f"a store, or a kind of store, which gets a place of its own: {', '.join(every)} "
+        "(all of these); may be given several times",
+    )
+    parser.add_argument("--kills", type=int, default=500, help="at least so many a store (500)")
     parser.add_argument("--seed", type=int, default=1, help="for what is random (1)")
     options = parser.parse_args(arguments)
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="treadle-crash-") as folder:
-        sweep = Sweep(
-            options.url, Path(folder), kills=options.kills, seed=options.seed, report=_progress
-        )
-        sweep.run()
-    print()
-    print(*sweep.violations, sep="\n", end="\n" if sweep.violations else "")
-    print(*table(sweep, time.monotonic() - started), sep="\n")
-    return int(bool(sweep.violations))
+    lines = [f"{'store':12}{'killed':8}{'runs':>8}{'processes':>12}{'kills':>8}{'violations':>12}"]
+    well = True
+    for url in options.url or every:
+        shown, fine = sweep_one(url, kills=options.kills, seed=options.seed)
+        lines += shown
+        well = well and fine
+    print(*lines, sep="\n")
+    return int(not well)
 
 
-def _progress(text: str) -> None:
-    print(f"\r{text}", end="", flush=True)
+def _progress(name: str, text: str) -> None:
+    print(f"\r{name}: {text}", end="", flush=True)
 
 
 if __name__ == "__main__":
