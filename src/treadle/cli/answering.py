@@ -10,9 +10,10 @@ from treadle.agent.result import AnyResult
 from treadle.agent.run import Run
 from treadle.cli.keeping import WayBack
 from treadle.cli.loading import LOCAL_MODEL, AnyAgent
-from treadle.cli.printing import EventPrinter, call_in_brief, complain
+from treadle.cli.printing import EventPrinter, complain
 from treadle.cli.records import event_record, result_record
 from treadle.cli.terminal import Terminal, visible
+from treadle.cli.transcript import waiting_lines
 from treadle.cli.watching import watch
 from treadle.errors import DefinitionChanged, InvalidInput, TreadleError
 from treadle.events import AnyEvent, StopReason
@@ -102,9 +103,8 @@ class Answering:
 
     def _tell_pause(self, result: AnyResult) -> None:
         self._note(f"treadle: the run is paused. {result.reason}")
-        for call in result.pending:
-            self._note(f"  {call.call_id}  {call_in_brief(call.name, call.arguments)}")
-        for line in how_to_go_on(self._way_back, result.run_id, decides=bool(result.pending)):
+        lines = how_to_go_on(self._way_back, result.run_id, decides=bool(result.pending))
+        for line in [*waiting_lines(result.pending), *lines]:
             self._note(line)
 
     def _note(self, text: str) -> None:

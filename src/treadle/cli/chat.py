@@ -24,7 +24,7 @@ from treadle.cli.options import add_agent_options, add_conversation
 from treadle.cli.printing import EventPrinter, complain, usage_in_brief
 from treadle.cli.talk import PassingTalk, StoredTalk, Talk
 from treadle.cli.terminal import Terminal, visible
-from treadle.cli.transcript import Transcript, last_exchanges
+from treadle.cli.transcript import Transcript, last_exchanges, waiting_lines
 from treadle.cli.watching import watch
 from treadle.errors import ConfigError, TreadleError
 from treadle.ids import check_id
@@ -286,7 +286,8 @@ class Chat:
             if command is not None:
                 self._say(f"[later: {visible(command)}]")
             return
-        for line in how_to_go_on(self._way_back, run_id, decides=bool(waiting)):
+        lines = how_to_go_on(self._way_back, run_id, decides=bool(waiting))
+        for line in [*waiting_lines(waiting), *lines]:
             print(visible(line), file=self._terminal.stderr, flush=True)
 
     def _read(self) -> str | None:
@@ -335,6 +336,7 @@ class Chat:
 
     def _begin_anew(self, _: str) -> None:
         self._talk.begin_anew()
+        self._waits = False
         self._say("[a new conversation]")
 
     def _fork(self, _: str) -> None:
@@ -342,6 +344,7 @@ class Chat:
             self._say(f"[{self._runner.run(self._talk.place())}]")
             return
         parent = self._runner.run(self._talk.fork())
+        self._waits = False  # in the copy the run is over
         self._say(f"[now in {self._talk.id}, a fork of {visible(parent)}]")
 
     def _change_model(self, name: str) -> None:

@@ -63,7 +63,8 @@ class Transcript:
             case ToolCall():
                 self._printer.call(part.name, part.arguments)
             case ToolResult():
-                text = "\n".join(p.text if isinstance(p, Text) else _media(p) for p in part.parts)
+                media = [_media(each) for each in part.parts if not isinstance(each, Text)]
+                text = "\n".join([*([part.text] if part.text else []), *media])
                 self._printer.result(part.name, text, failed=part.is_error)
             case _:
                 self._printer.note(_media(part))
