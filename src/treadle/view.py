@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from treadle.events import StopReason
@@ -50,9 +50,9 @@ _OUTCOMES: dict[str, RunStatus] = {"answer": "answered", "limit": "answered", "f
 class RunRecord(Struct):
     """One run as the journal tells it.
 
-    `seconds` is how long it has worked (pauses left out), `output` what it ended with, `revision`
-    where it ended, `place` where in the history it began. A run is superseded when another began
-    before it had ended.
+    `seconds` is how long it has worked, pauses left out. It ended with `output`, or where that is
+    not set with `text`, that of its last reply; at `revision`. `place` is where in the history it
+    began. A run is superseded when another began before it had ended.
     """
 
     run_id: str
@@ -66,7 +66,8 @@ class RunRecord(Struct):
     tool_calls: int = 0
     seconds: float = 0.0
     reason: str = ""
-    output: Plain = None
+    output: Plain | UnsetType = UNSET
+    text: str = ""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     definition: dict[str, str] = field(default_factory=dict[str, str])
     revision: int = 0
@@ -193,17 +194,27 @@ class View:
         record = self.runs[entry.run_id]
         record.usage = record.usage + entry.usage
         record.turns += 1
+        record.text = entry.message.text
 
     def _added(self, entry: MessageAdded) -> None:
         self._say(entry.message)
 
     def _say(self, message: Message, *, cut: bool = False) -> None:
+        if message.role == "tool":
+            self._answer(message)
+            return
         self._close_calls()
         if not message.parts:
             return  # it says nothing, and no provider takes it back
         self._settled.append(message)
         if message.role == "assistant" and (calls := message.tool_calls):
             self.open = OpenCalls(message, calls, cut)
+
+    def _answer(self, message: Message) -> None:
+        """Take in results that somebody wrote as a message; without their calls they are none."""
+        if self.open is not None:
+            self.open = None
+            self._settled.append(message)
 
     def _call_began(self, entry: CallBegan) -> None:
         record = self.runs.get(entry.run_id)
