@@ -1,15 +1,34 @@
-"""Check the history that a caller brings: results of earlier runs, or messages built by hand."""
+"""Check what a caller brings: an input, results of earlier runs, or messages built by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from treadle.agent.calls import tidy
 from treadle.errors import InvalidInput
-from treadle.messages import Message, Thread, ToolCall, ToolResult
+from treadle.messages import Message, Thread, ToolCall, ToolResult, UserPart, as_parts
+from treadle.values import clean
 from treadle.view import interrupted
+
+
+def own_parts(content: str | UserPart | Iterable[str | UserPart]) -> tuple[UserPart, ...]:
+    """Return what a user says as parts whose texts any store and provider takes.
+
+    Raises:
+        InvalidInput: an item is neither text nor a part that a user can send.
+    """
+    return tuple(map(_cleaned, as_parts(content)))
+
+
+def _cleaned(part: UserPart) -> UserPart:
+    changes = {
+        name: text
+        for name in part.__struct_fields__
+        if type(given := getattr(part, name)) is str and (text := clean(given)) is not given
+    }
+    return replace(part, **changes) if changes else part
 
 
 def own_history(history: Sequence[Message]) -> tuple[Thread, str | None]:

@@ -7,12 +7,13 @@ import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+from treadle.agent.history import own_parts
 from treadle.agent.inbox import Receipt
 from treadle.agent.views import views_of
 from treadle.errors import ConversationFinalized, InvalidInput, RevisionConflict
 from treadle.ids import new_stamp
 from treadle.journal import AnyEntry, CancelAsked, MessageQueued
-from treadle.messages import Message, UserPart, as_parts
+from treadle.messages import Message, UserPart
 from treadle.ports.store import Store
 from treadle.view import ReceiptStatus, View, fold
 
@@ -25,7 +26,7 @@ def steering(inputs: Sequence[str | UserPart]) -> MessageQueued:
     Raises:
         InvalidInput: there is nothing to say.
     """
-    parts = as_parts(inputs)
+    parts = own_parts(inputs)
     if not parts:
         raise InvalidInput("There is nothing to say: give a text or a part.")
     return MessageQueued(

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.json import encode as encode_json
 
 from treadle.agent.approval import Decisions
-from treadle.agent.history import own_history
+from treadle.agent.history import own_history, own_parts
 from treadle.agent.inbox import OnSteer
 from treadle.agent.lease import IfBusy
 from treadle.agent.output import OutputType
@@ -19,7 +19,7 @@ from treadle.agent.stores import conversation_store
 from treadle.errors import ConfigError, InvalidInput
 from treadle.ids import check_id, new_stamp
 from treadle.limits import Limits
-from treadle.messages import Message, Thread, UserPart, as_parts
+from treadle.messages import Message, Thread, UserPart
 from treadle.models.retry import Retry
 from treadle.ports.middleware import Hooks, Middleware
 from treadle.ports.model import Model, ModelDelta, ModelProfile, ModelRequest, ModelSettings
@@ -168,7 +168,7 @@ def begin_run(
         InvalidInput: there is nothing to say.
         InvalidId: the conversation's or the run's ID cannot be one.
     """
-    parts = () if input is None else as_parts(input)
+    parts = () if input is None else own_parts(input)
     said = Message("user", parts) if parts else None
     stamp = new_stamp()
     if not options and said is not None:
