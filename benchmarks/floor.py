@@ -8,9 +8,11 @@ no retry, no event, no journal, no validation beyond the types: nothing that cou
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
+from tempfile import TemporaryDirectory
 
 import aiohttp
 import msgspec
@@ -143,6 +145,20 @@ async def get_weather(arguments: Weather) -> str:
     return weather(arguments.city, arguments.unit)
 
 
+def keeper(path: str) -> sqlite3.Connection:
+    """Open a file in which every commit is durable."""
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=FULL")
+    database.execute("CREATE TABLE kept (number INTEGER PRIMARY KEY, content BLOB)")
+    return database
+
+
+def keep(database: sqlite3.Connection, number: int, content: bytes) -> None:
+    """Write one row, durably."""
+    database.execute("INSERT INTO kept VALUES (?, ?)", (number, content))
+
+
 class Floor:
     """The work by hand."""
 
@@ -210,6 +226,22 @@ class Floor:
     async def stored_chat(self, turns: int) -> Sequence[float]:
         """Hold a conversation: by hand, the list is the store."""
         return await self.chat(turns)
+
+    async def kept_chat(self, turns: int) -> Sequence[float]:
+        """Hold the conversation and keep each turn by three durable writes, by hand."""
+        with TemporaryDirectory() as folder, closing(keeper(f"{folder}/chat.db")) as database:
+            url = self._url("answer")
+            messages = [_SYSTEM]
+            clock: list[float] = []
+            for number in range(turns):
+                messages.append(_encode(Message("user", question(number))))
+                keep(database, 3 * number, b"claimed")
+                keep(database, 3 * number + 1, messages[-1])
+                reply = await self._complete(url, _OPEN + b",".join(messages) + _CLOSE)
+                messages.append(_encode(reply))
+                keep(database, 3 * number + 2, messages[-1])
+                clock.append(time.process_time())
+        return clock
 
     async def _texts(self, url: URL) -> AsyncGenerator[str]:
         """Ask with streaming and yield the text of each chunk."""

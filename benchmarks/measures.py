@@ -67,7 +67,16 @@ def store(lab: Lab) -> Sequence[Row]:
     """Turn 200 of one conversation that is kept in a store in memory."""
     load = Load(count=TURNS, slices=7)
     reports = lab.compare("stored_chat", {"floor": load, "treadle": load})
-    return _long_chat("store", "stored", reports)
+    return _long_chat("store", "stored", reports, limit=2.0)
+
+
+def kept(lab: Lab) -> Sequence[Row]:
+    """Turn 10 and 200 of one conversation in an SQLite file; the floor writes three times a turn."""
+    load = Load(count=TURNS, slices=2)
+    reports = lab.compare("kept_chat", {"floor": load, "treadle": load})
+    rows = list(_long_chat("kept", "in SQLite", reports, limit=2.0))
+    early = _samples(reports, lambda report: _mean_turn(report, WINDOW + WINDOW // 2) * 1e6)
+    return [*rows, _ratio("kept", "turn 10, in SQLite", "us", early, limit=2.0)]
 
 
 def burst(lab: Lab) -> Sequence[Row]:
@@ -187,6 +196,7 @@ MEASURES: Mapping[str, Measure] = {
     "tools": tools,
     "history": history,
     "store": store,
+    "kept": kept,
     "burst": burst,
     "paced": paced,
     "crowd": crowd,
@@ -201,10 +211,10 @@ OWN_ONLY = ("step", "build", "import")
 """Measures that have no floor: they need Treadle itself."""
 
 
-def _long_chat(measure: str, how: str, reports: Reports) -> Sequence[Row]:
+def _long_chat(measure: str, how: str, reports: Reports, *, limit: float = 1.3) -> Sequence[Row]:
     late = _samples(reports, lambda report: _mean_turn(report, TURNS) * 1e6)
     early = _samples(reports, lambda report: _mean_turn(report, WINDOW + WINDOW // 2) * 1e6)
-    rows = [_ratio(measure, f"turn {TURNS}, {how}", "us", late, limit=1.3)]
+    rows = [_ratio(measure, f"turn {TURNS}, {how}", "us", late, limit=limit)]
     lanes = {lane: spread(figures) for lane, figures in early.items()}
     if "treadle" not in early:
         return [*rows, Row(measure=measure, what=f"turn 10, {how}", unit="us", lanes=lanes)]

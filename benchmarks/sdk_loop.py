@@ -147,6 +147,10 @@ class SdkLoop:
         """Hold a conversation: by hand, the list is the store."""
         return await self.chat(turns)
 
+    async def kept_chat(self, turns: int) -> Sequence[float]:
+        """Hold a conversation: the SDK keeps nothing."""
+        return await self.chat(turns)
+
     async def stream(self, chunks: int, *, paced: bool) -> None:
         """Read one streamed answer, chunk by chunk."""
         client = self._client(f"{'paced' if paced else 'burst'}-{chunks}")

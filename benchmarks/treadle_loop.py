@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import aclosing
 from itertools import count
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from benchmarks.work import (
@@ -25,8 +26,9 @@ from benchmarks.work import (
     weather,
 )
 from benchmarks.worker import work_for
-from treadle import Agent, Limits, MemoryStore, Tool, tool
+from treadle import Agent, Limits, MemoryStore, Tool, open_store, tool
 from treadle.events import TextDelta
+from treadle.ports.store import Store
 from treadle.providers import OpenAI
 
 
@@ -112,11 +114,23 @@ class TreadleLoop:
 
     async def stored_chat(self, turns: int) -> Sequence[float]:
         """Hold one conversation that is kept in a store in memory."""
+        return await self._chat_in(self._store, turns)
+
+    async def kept_chat(self, turns: int) -> Sequence[float]:
+        """Hold one conversation that is kept in an SQLite file."""
+        with TemporaryDirectory() as folder:
+            store = open_store(f"sqlite:///{folder}/chat.db")
+            try:
+                return await self._chat_in(store, turns)
+            finally:
+                await store.close()
+
+    async def _chat_in(self, store: Store, turns: int) -> Sequence[float]:
         agent = self._agent("answer")
         conversation = f"chat-{next(self._chats)}"
         clock: list[float] = []
         for number in range(turns):
-            result = await agent.run(question(number), conversation=conversation, store=self._store)
+            result = await agent.run(question(number), conversation=conversation, store=store)
             expect("answer", result.output, ANSWER)
             clock.append(time.process_time())
         return clock

@@ -107,6 +107,10 @@ class Lane(Protocol):
         """Hold the same conversation, kept in a store in memory where the lane has stores."""
         ...
 
+    async def kept_chat(self, turns: int) -> Sequence[float]:
+        """Hold the same conversation, each turn kept in an SQLite file by three durable writes."""
+        ...
+
     async def stream(self, chunks: int, *, paced: bool) -> None:
         """Read one streamed answer, event by event."""
         ...

@@ -86,6 +86,7 @@ def lane_jobs(lane: Lane) -> Jobs:
             "tool_runs": lane.tool_runs,
             "chat": lane.chat,
             "stored_chat": lane.stored_chat,
+            "kept_chat": lane.kept_chat,
             "burst": lambda chunks: lane.stream(chunks, paced=False),
             "paced": lambda chunks: lane.stream(chunks, paced=True),
             "crowd": lambda runs: lane.crowd(runs, None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from treadle.events import StopReason
 from treadle.messages import Message, ToolResult
@@ -163,10 +163,10 @@ class RunSuspended(Entry, frozen=True, tag="run.paused"):
 
 
 class RunEnded(Entry, frozen=True, tag="run.ended"):
-    """The run is over."""
+    """The run is over. Without an `output` it is the text of the run's last reply."""
 
     stop_reason: StopReason
-    output: Plain = None
+    output: Plain | UnsetType = UNSET
     usage: Usage = NOTHING
     turns: int = 0
     error: str | None = None

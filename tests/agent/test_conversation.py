@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from tests.agent.parts import Failing, Hanging, check_answered
 from treadle import (
@@ -98,7 +99,7 @@ async def test_the_journal_tells_the_run() -> None:
     assert [batch.revision for batch in batches] == [1, 2, 3, 4, 5]
     ended = batches[-1].entries[-1]
     assert isinstance(ended, RunEnded)
-    assert (ended.stop_reason, ended.output, ended.usage) == ("answer", "done", result.usage)
+    assert (ended.stop_reason, ended.output, ended.usage) == ("answer", UNSET, result.usage)
 
 
 async def test_the_view_is_valid_at_every_revision() -> None:

@@ -173,7 +173,7 @@ class Loop:
         try:
             while True:
                 late = work.late_mail()
-                end = work.ended(ending.stop_reason, ending.output)
+                end = work.ended(ending.stop_reason, ending.output, text=reply.message.text)
                 if await recorder.replied(
                     reply, (), *late, end, unless_more_than=len(work.inbox.waiting)
                 ):

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle.agent.approval import decided
@@ -98,7 +99,8 @@ def answered(record: RunRecord) -> Ending | None:
     """Return the ending of a run that has answered already, None for one that can go on."""
     if record.status != "answered" or record.stop_reason is None:
         return None
-    return Ending(stop_reason=record.stop_reason, output=unpack(record.output), stored=True)
+    output = record.text if record.output is UNSET else unpack(record.output)
+    return Ending(stop_reason=record.stop_reason, output=output, stored=True)
 
 
 def restore(budget: Budget, record: RunRecord) -> None:

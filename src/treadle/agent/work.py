@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import UNSET
+
 from treadle.agent.approval import PendingCall
 from treadle.agent.ask import Asker
 from treadle.agent.bus import EventBus
@@ -302,14 +304,20 @@ class Work:
             self.close_answers()
 
     def ended(
-        self, stop_reason: StopReason, output: Any, error: TreadleError | None = None
+        self,
+        stop_reason: StopReason,
+        output: Any,
+        error: TreadleError | None = None,
+        text: str = "",
     ) -> RunEnded:
-        """Build the entry that ends the run."""
+        """Build the entry that ends the run; an output that is the reply is not repeated."""
         return RunEnded(
             run_id=self.start.run_id,
             at=datetime.now(UTC),
             stop_reason=stop_reason,
-            output=storable(output),
+            output=UNSET
+            if text and isinstance(output, str) and output == text
+            else storable(output),
             usage=self.budget.usage,
             turns=self.budget.turns,
             error=str(error) if error is not None else None,
