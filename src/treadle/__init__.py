@@ -88,8 +88,10 @@ if TYPE_CHECKING:
     from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
     from treadle.ports.observer import Observer
     from treadle.state.scoped import Scope, ScopedState, State
+    from treadle.stores.file import FileStore
     from treadle.stores.memory import MemoryStore
     from treadle.stores.open import open_store
+    from treadle.stores.sqlite import SQLiteStore
     from treadle.tools.parameters import Parameter, parameters_schema
     from treadle.tools.tool import Tool, tool
     from treadle.usage import Price, Usage
@@ -120,6 +122,7 @@ __all__ = [
     "Edit",
     "Event",
     "File",
+    "FileStore",
     "Finish",
     "Image",
     "IncompleteReply",
@@ -170,6 +173,7 @@ __all__ = [
     "RunResult",
     "RunStarted",
     "RunSuperseded",
+    "SQLiteStore",
     "Scope",
     "ScopedState",
     "State",
@@ -233,8 +237,10 @@ _ROOMS = {
     "treadle.ports.model": "ModelReply ModelRequest ModelSettings",
     "treadle.ports.observer": "Observer",
     "treadle.state.scoped": "Scope ScopedState State",
+    "treadle.stores.file": "FileStore",
     "treadle.stores.memory": "MemoryStore",
     "treadle.stores.open": "open_store",
+    "treadle.stores.sqlite": "SQLiteStore",
     "treadle.tools.parameters": "Parameter parameters_schema",
     "treadle.tools.tool": "Tool tool",
     "treadle.usage": "Price Usage",

@@ -68,6 +68,8 @@ def test_a_missing_extra_is_named(url: str, extra: str, monkeypatch: pytest.Monk
         if name.rpartition(".")[2].split("_")[0] in ("postgres", "mysql", "redis", "sql"):
             monkeypatch.delitem(sys.modules, name)
     for package in ("sqlalchemy", "redis"):
+        for name in [each for each in sys.modules if each.startswith(f"{package}.")]:
+            monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match=rf'pip install "treadle\[{extra}\]"') as caught:
         open_store(url)

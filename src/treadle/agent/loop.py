@@ -15,6 +15,7 @@ from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
 from treadle.agent.recorder import Recorder
 from treadle.agent.result import AnyResult
+from treadle.agent.resume import reopen
 from treadle.agent.settle import settle
 from treadle.agent.work import Work
 from treadle.errors import IncompleteReply, LimitReached, OutputInvalid, RunFailed, TreadleError
@@ -49,13 +50,21 @@ class Loop:
         if work.stop is not None:  # before its first step
             return await settle(work, work.stop)
         try:
-            ending = await work.open() or await self._turns()
+            ending = await self._open() or await self._turns()
         except asyncio.CancelledError:
             ending = await self._cancelled()
         except Exception as error:  # noqa: BLE001 the border of a run: history is settled, whatever it was
             # What was asked for counts, whatever broke while the run let go.
             ending = await self._cancelled() if work.interrupted else _failed(error)
         return await settle(work, ending)
+
+    async def _open(self) -> Ending | None:
+        """Begin the run, or take it up; return its end when it had answered before."""
+        work, resumption = self._work, self._work.start.resumption
+        if resumption is not None:
+            return await reopen(work, resumption)
+        await work.open()
+        return None
 
     async def _turns(self) -> Ending:
         work = self._work

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -13,7 +12,9 @@ from msgspec.structs import replace
 from treadle.agent.approval import decided
 from treadle.agent.ending import Ending
 from treadle.agent.setup import OnChange, Resumption
-from treadle.agent.standing import standing_of, tell_decided
+from treadle.agent.sorting import tell_decided
+from treadle.agent.standing import standing_of
+from treadle.agent.work import Work
 from treadle.errors import (
     DefinitionChanged,
     InvalidInput,
@@ -26,9 +27,6 @@ from treadle.messages import Thread, ToolResult
 from treadle.state.scoped import State
 from treadle.values import unpack
 from treadle.view import RunRecord, View
-
-if TYPE_CHECKING:
-    from treadle.agent.work import Work
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from treadle import events
 from treadle.agent.approval import digest_of, needs_approval
-from treadle.agent.standing import Standing, tell_decided
+from treadle.agent.standing import Standing
 from treadle.agent.work import Work
 from treadle.errors import ToolError
 from treadle.journal import ApprovalAsked, ApprovalDecided
@@ -136,3 +137,13 @@ def take_decisions(work: Work, standing: Standing) -> bool:
     for entry in fresh.values():
         tell_decided(work, standing, entry)
     return True
+
+
+def tell_decided(work: Work, standing: Standing, entry: ApprovalDecided) -> None:
+    """Emit that somebody has decided on a call."""
+    call = next((each for each in standing.calls if each.id == entry.call_id), None)
+    if call is not None:
+        work.tell(
+            events.ApprovalDecided,
+            *(call.id, call.name, entry.verdict, call.arguments, entry.reason),
+        )

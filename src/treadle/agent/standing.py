@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from treadle import events
 from treadle.agent.ending import outcome_of
 from treadle.control import Interrupt
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import ToolCall
 from treadle.tools.outcome import ToolOutcome
 from treadle.view import OpenCalls, RunStatus
-
-if TYPE_CHECKING:
-    from treadle.agent.work import Work
 
 
 class Standing(Struct):
@@ -62,13 +56,3 @@ def standing_of(opened: OpenCalls, status: RunStatus) -> Standing:
         dict(opened.decided),
         opened.cut,
     )
-
-
-def tell_decided(work: Work, standing: Standing, entry: ApprovalDecided) -> None:
-    """Emit that somebody has decided on a call."""
-    call = next((each for each in standing.calls if each.id == entry.call_id), None)
-    if call is not None:
-        work.tell(
-            events.ApprovalDecided,
-            *(call.id, call.name, entry.verdict, call.arguments, entry.reason),
-        )

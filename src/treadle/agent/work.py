@@ -18,7 +18,6 @@ from treadle.agent.calls import Answers, CallIds
 from treadle.agent.ending import Ending, storable
 from treadle.agent.inbox import Inbox
 from treadle.agent.recorder import Recorder
-from treadle.agent.resume import reopen
 from treadle.agent.setup import RunSetup, RunStart
 from treadle.agent.standing import Standing
 from treadle.errors import InvalidInput, TreadleError
@@ -101,13 +100,8 @@ class Work:
         """Return the recorder of this run in a store."""
         return Recorder(store, self.start, self.inbox, lost=self._fail, cancelled=self._cancel)
 
-    async def open(self) -> Ending | None:
-        """Read the conversation, render the system prompt, and write that the run begins.
-
-        Returns how the run ended, when it is resumed and has answered before.
-        """
-        if self.start.resumption is not None:
-            return await reopen(self, self.start.resumption)
+    async def open(self) -> None:
+        """Read the conversation, render the system prompt, and write that the run begins."""
         start, setup = self.start, self.setup
         packed: dict[str, Any] = {}
         if self.recorder is not None:
@@ -128,7 +122,6 @@ class Work:
             await self.recorder.began(setup.agent, definition, [*writes, *self.ctx.writes])
         await self.enter()
         self.tell(RunStarted, start.conversation_id)
-        return None
 
     async def render(self) -> None:
         """Render the system prompt."""

@@ -101,6 +101,8 @@ class Journals(Protocol):
             LeaseLost: an entry is not one that `anybody_may` write, and `fence` is not that of the
                 lease; nothing was written.
             InvalidId: a run of this ID has begun before; nothing was written.
+            NewerJournal: only a newer version of this package may read the journal, as with all
+                that reads or copies it.
         """
         ...
 
@@ -196,6 +198,8 @@ def anybody_may(entries: Sequence[AnyEntry]) -> bool:
 
 def ends_lease(entries: Sequence[AnyEntry]) -> bool:
     """Whether the run that owns the conversation stops with these entries."""
+    if not entries:
+        return False
     last = entries[-1]
     return type(last) in _ENDS and not last.path
 

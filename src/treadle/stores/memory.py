@@ -96,10 +96,11 @@ class MemoryStore:
                 raise not_at(head, expected_revision)
             if not anybody_may(batch) and (head.lease is None or head.lease.fence != fence):
                 raise lease_lost(head, fence)
-            for run_id in begins(batch):
-                if run_id in self._runs:
+            runs = begins(batch)
+            for number, run_id in enumerate(runs):
+                if run_id in self._runs or run_id in runs[:number]:
                     raise run_taken(run_id)
-                self._runs[run_id] = conversation_id
+            self._runs.update(dict.fromkeys(runs, conversation_id))
             journal.head = advanced(head, batch, self._clock.now())
             journal.batches.append(Batch(journal.head.revision, batch))
             if journal.waiting:

@@ -103,14 +103,13 @@ def patiently(attempt: Callable[[], T], patience: float) -> T:
     The pauses are random, so that processes that were refused together do not come back together.
     """
     deadline = time.monotonic() + patience
-    pause = threading.Event()
     while True:
         try:
             return attempt()
         except sqlite3.OperationalError as error:
             if not is_busy(error) or time.monotonic() > deadline:
                 raise
-            pause.wait(random.uniform(0.001, 0.012))  # noqa: S311 not a secret
+            threading.Event().wait(random.uniform(0.001, 0.012))  # noqa: S311 not a secret
 
 
 def is_busy(error: Exception) -> bool:

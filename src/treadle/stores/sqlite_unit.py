@@ -43,6 +43,11 @@ SELECT (SELECT value FROM meta WHERE name = 'schema'),
   (SELECT json_group_array(json_array(id, conversation)) FROM runs
     WHERE id IN (SELECT value FROM json_each(:runs)))
 """  # noqa: S608 the columns are ours
+_FIND_RUN = "SELECT conversation FROM runs WHERE id = ?"
+_SAVE_ONE = """
+UPDATE conversations SET revision = ?, status = ?, run_id = ?, pending = ?, updated_at = ?,
+  fence = ?, owner = ?, expires_at = ?, reader = ? WHERE key = ?
+"""
 _SAVE = f"INSERT INTO conversations ({COLUMNS}) VALUES "  # noqa: S608 the columns are ours
 _CHANGED = ", ".join(f"{column} = excluded.{column}" for column in COLUMNS.split(", ")[2:])
 
@@ -63,14 +68,20 @@ class Write(Struct, frozen=True):
 
 
 class Unit:
-    """What one transaction knows and is going to write."""
+    """What one transaction knows and is going to write.
 
-    def __init__(self, connection: sqlite3.Connection, place: Place) -> None:
+    `known` are the heads that are as they are in the file; those that are missing are loaded.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, place: Place, known: dict[str, Known]
+    ) -> None:
         self.connection = connection
         self.news: list[tuple[str, int | None]] = []
         self._place = place
-        self._known: dict[str, Known] = {}
+        self._known = known
         self._changed: set[str] = set()
+        self._new: set[int] = set()
         self._runs: dict[str, int] = {}
         self._batches: list[tuple[int, bytes]] = []
         self._begun: list[tuple[str, int]] = []
@@ -78,18 +89,25 @@ class Unit:
         self._last_key = 0
 
     def load(self, writes: Iterable[Write]) -> None:
-        """Read what these look at."""
+        """Read what these look at and is not known yet."""
         ids: set[str] = set()
         runs: set[str] = set()
         for write in writes:
             ids.update(write.ids)
             runs.update(write.runs)
+        ids.difference_update(self._known)
+        if not ids and len(runs) <= 1:  # the usual case, and a quick one
+            for run_id in runs:
+                row: tuple[int] | None
+                row = self.connection.execute(_FIND_RUN, (run_id,)).fetchone()
+                if row is not None:
+                    self._runs[run_id] = row[0]
+            return
         asked = {"ids": _text(list(ids)), "runs": _text(list(runs))}
         version, heads, found = self.connection.execute(_LOAD, asked).fetchone()
         check_version(version, self._place)
-        self._known = {
-            known.head.conversation_id: known for known in known_from(heads, self._place)
-        }
+        for known in known_from(heads, self._place):
+            self._known[known.head.conversation_id] = known
         self._runs = dict(_runs.decode(found))
 
     def get(self, conversation_id: str) -> Known | None:
@@ -110,6 +128,7 @@ class Unit:
             row = self.connection.execute("SELECT seq FROM sqlite_sequence").fetchone()
             self._last_key = row[0] if row else 0
         self._last_key += 1
+        self._new.add(self._last_key)
         return self.change(Known(self._last_key, head))
 
     def change(self, known: Known) -> Known:
@@ -184,10 +203,15 @@ class Unit:
             run("INSERT INTO contents VALUES (?, ?) ON CONFLICT DO NOTHING", (digest, content))
             run("INSERT INTO uses VALUES (?, ?) ON CONFLICT DO NOTHING", (key, digest))
         changed = [_row(self._known[each]) for each in self._changed]
+        if len(changed) == 1 and changed[0][0] not in self._new:
+            key, _, revision, status, run_id, pending, _, *rest = changed[0]
+            run(_SAVE_ONE, (revision, status, run_id, pending, *rest, key))
+            changed = []
         self._insert(_SAVE, changed, f" ON CONFLICT (key) DO UPDATE SET {_CHANGED}")
         self._insert("INSERT INTO batches VALUES ", self._batches)
         self._insert("INSERT INTO runs VALUES ", self._begun)
         self._changed.clear()
+        self._new.clear()
         for noted in (self._contents, self._batches, self._begun):
             noted.clear()
 

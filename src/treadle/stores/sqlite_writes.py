@@ -7,15 +7,22 @@ from collections.abc import Callable, Sequence
 
 from treadle.stores.sqlite_file import Place, failure, is_busy, patiently
 from treadle.stores.sqlite_thread import Call
-from treadle.stores.sqlite_unit import Unit, Write
+from treadle.stores.sqlite_unit import Known, Unit, Write
+
+MOST_KNOWN = 2_000
 
 
 class Writing:
-    """Serves the calls of the thread that writes. `notify` hears of each append and deletion."""
+    """Serves the calls of the thread that writes. `notify` hears of each append and deletion.
+
+    It remembers the heads that it has read or written, for as long as nobody else writes.
+    """
 
     def __init__(self, place: Place, notify: Callable[[str, int | None], None]) -> None:
         self._place = place
         self._notify = notify
+        self._known: dict[str, Known] = {}
+        self._version: tuple[int, int] = (0, 0)
 
     def serve(self, connection: sqlite3.Connection, calls: Sequence[Call[Write]]) -> None:
         """Answer all of them. When one cannot be written, each is tried alone."""
@@ -37,8 +44,9 @@ class Writing:
     def _together(self, connection: sqlite3.Connection, calls: Sequence[Call[Write]]) -> None:
         patience = self._place.patience
         patiently(lambda: connection.execute("BEGIN IMMEDIATE"), patience)
+        known, self._known = self._fresh(connection), {}
         try:
-            unit = Unit(connection, self._place)
+            unit = Unit(connection, self._place, known)
             unit.load(call.work for call in calls)
             for call in calls:
                 _apply(call, unit)
@@ -48,8 +56,17 @@ class Writing:
             if connection.in_transaction:  # SQLite rolls back some failures by itself
                 connection.execute("ROLLBACK")
             raise
+        self._known = known
         for conversation_id, revision in unit.news:
             self._notify(conversation_id, revision)
+
+    def _fresh(self, connection: sqlite3.Connection) -> dict[str, Known]:
+        """Return the heads that are known, or none when another connection has written."""
+        row: tuple[int] = connection.execute("PRAGMA data_version").fetchone()
+        version = (id(connection), row[0])
+        if version != self._version or len(self._known) > MOST_KNOWN:
+            self._version, self._known = version, {}
+        return self._known
 
 
 def _apply(call: Call[Write], unit: Unit) -> None:
