@@ -11,9 +11,9 @@ from typing import Self
 from treadle.agent.approval import PendingCall, pending
 from treadle.agent.history import own_history
 from treadle.agent.inbox import Receipt
-from treadle.agent.lease import Ownership
+from treadle.agent.lease import WRITER, Ownership
 from treadle.agent.outside import ask_to_stop, queue, read_view, steering
-from treadle.errors import InvalidId, InvalidInput, RunNotFound
+from treadle.errors import InvalidId, InvalidInput, RevisionConflict, RunNotFound
 from treadle.ids import check_id, new_stamp
 from treadle.journal import (
     AnyEntry,
@@ -221,13 +221,21 @@ class Conversation:
 
     async def _write(self, entries: Sequence[AnyEntry]) -> None:
         async with self._owned() as (head, ownership):
-            await self._store.append(self.id, head.revision, entries, fence=ownership.fence)
+            revision = head.revision
+            while True:
+                try:
+                    await self._store.append(self.id, revision, entries, fence=ownership.fence)
+                    break
+                except RevisionConflict:  # somebody steered, which changes nothing of the history
+                    before, revision = revision, (await self._store.head(self.id)).revision
+                    if revision == before:
+                        raise
         await self.refresh()
 
     @asynccontextmanager
     async def _owned(self) -> AsyncGenerator[tuple[Head, Ownership]]:
         ownership = Ownership(self._store, lost=log.debug)
-        head = await ownership.claim(self.id, "conversation")
+        head = await ownership.claim(self.id, WRITER)
         try:
             yield head, ownership
         finally:
