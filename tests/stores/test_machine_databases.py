@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from tests.databases import Kind, url_of
 from tests.stores.served import OPENERS, apart
-from tests.stores.test_machine import Machine
+from tests.stores.test_machine import Machine, entries
 from treadle import MemoryStore
+from treadle.journal import AnyEntry
 from treadle.ports.store import ConversationStatus, Head, Lease, Store
 from treadle.testing.store_handles import AT
 
@@ -43,6 +44,16 @@ class ServedMachine(Machine):
 
     def answer(self, call: Callable[[Store], Awaitable[Any]], store: Store) -> Any:
         return untimed(super().answer(call, store))
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        off=st.sampled_from([0, 0, 0, 0, 0, 0, 1, -1]),
+        lease=st.integers(0, 50),
+        batch=st.lists(entries, min_size=1, max_size=3, unique_by=repr),
+    )
+    def append(self, name: str, off: int, lease: int, batch: list[AnyEntry]) -> None:
+        """Write; no run begins twice in one batch."""
+        super().append(name, off, lease, batch)
 
     @rule(status=STATUSES, limit=st.integers(0, 2))
     def listed(self, status: ConversationStatus | None, limit: int) -> None:
