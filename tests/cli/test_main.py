@@ -18,11 +18,26 @@ def test_without_a_command_help_is_shown(treadle: Treadle) -> None:
     ended = treadle()
 
     assert ended.code == 0
-    for command in ("run", "chat", "models"):
+    for command in ("run", "chat", "resume", "conversations", "models"):
         assert f"\n    {command} " in ended.out
 
 
-@pytest.mark.parametrize("command", [(), ("run",), ("chat",), ("models",), ("models", "pull")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        (),
+        ("run",),
+        ("chat",),
+        ("resume",),
+        ("conversations",),
+        ("conversations", "list"),
+        ("conversations", "show"),
+        ("conversations", "fork"),
+        ("conversations", "delete"),
+        ("models",),
+        ("models", "pull"),
+    ],
+)
 def test_each_command_has_help(treadle: Treadle, command: tuple[str, ...]) -> None:
     """--help describes the command and ends well."""
     ended = treadle(*command, "--help")
@@ -45,6 +60,8 @@ def test_the_version_is_shown(treadle: Treadle) -> None:
         ("run", "x", "--max-turns", "many"),
         ("chat", "a", "b"),
         ("models", "nonsense"),
+        ("resume", "run_1", "--nonsense"),
+        ("resume", "run_1", "--edit"),
     ],
 )
 def test_wrong_usage_is_2(treadle: Treadle, words: tuple[str, ...]) -> None:

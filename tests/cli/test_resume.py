@@ -114,6 +114,15 @@ def test_a_run_that_has_answered_answers_again(treadle: Treadle, url: str) -> No
     assert "has answered already" in ended.err
 
 
+def test_a_run_that_failed_is_tried_again(treadle: Treadle, url: str) -> None:
+    """What failed it fails it again here; the error is told as by `run`."""
+    agent = f"{AGENTS}:failing"
+    failed = json.loads(treadle("run", agent, "hello", "--store", url, "--json").out)
+    ended = treadle("resume", failed["run_id"], agent, "--store", url)
+
+    assert (ended.code, ended.err) == (1, "treadle: The key was refused. Check it.\n")
+
+
 def test_an_interrupt_goes_on(treadle: Treadle, url: str) -> None:
     """A run that waits for nothing but being resumed needs no decision."""
     agent = f"{AGENTS}:interrupter"

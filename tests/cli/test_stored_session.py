@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.cli.conftest import Treadle
@@ -75,6 +77,25 @@ def test_a_run_at_work_keeps_others_out(started: list[Session], treadle: Treadle
     session.until("[cancelled: Interrupted.]\n> ")
     session.type("/resume\n")
     session.until("Here.\n> ")
+
+
+def test_resuming_waits_for_a_run_at_work(
+    started: list[Session], treadle: Treadle, url: str
+) -> None:
+    """It says so, and goes on as soon as the other process lets go."""
+    session = chat(started, url, "waiter")
+    session.until("> ")
+    session.type("wait\n")
+    session.until("-> wait()\n")
+    listed = treadle("conversations", "list", "--store", url, "--json")
+    run_id = json.loads(listed.out)["run_id"]
+
+    resumed = start(started, "resume", run_id, f"{AGENTS}:waiter", "--store", url)
+    resumed.until(f"treadle: run {run_id} is at work elsewhere; waiting until it lets go.\n")
+    session.type(CTRL_C)
+    session.until("[cancelled: Interrupted.]\n> ")
+    resumed.until("Here.\n")
+    assert resumed.end() == 0
 
 
 def test_a_run_whose_process_died_is_offered(started: list[Session], url: str) -> None:

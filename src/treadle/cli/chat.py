@@ -22,6 +22,7 @@ from treadle.cli.keeping import WayBack, find_keeping
 from treadle.cli.loading import AnyAgent, find_agent
 from treadle.cli.options import add_agent_options, add_conversation
 from treadle.cli.printing import EventPrinter, complain, usage_in_brief
+from treadle.cli.prompt import Prompt
 from treadle.cli.talk import PassingTalk, StoredTalk, Talk
 from treadle.cli.terminal import Terminal, visible
 from treadle.cli.transcript import Transcript, last_exchanges, waiting_lines
@@ -36,8 +37,6 @@ from treadle.view import RunRecord
 
 LAST_EXCHANGES = 3  # of a stored conversation, when it goes on
 LAST_MESSAGES = 20
-PROMPT = "> "
-CONTINUED = ". "
 COMMAND = re.compile(r"/[a-z]+")
 
 HELP = """\
@@ -120,7 +119,7 @@ class Chat:
         self._deciding = Deciding(terminal, agent)
         self._runner = asyncio.Runner()
         self._interactive = terminal.stdin.isatty()
-        self._interrupted = False
+        self._prompt = Prompt(terminal)
         self._waits = False
         self._commands: dict[str, Callable[[str], None]] = {
             "/help": lambda _: self._say(HELP.rstrip()),
@@ -149,12 +148,12 @@ class Chat:
                 self._runner.run(self._talk.close())
         if self._waits and not self._interactive:
             return PAUSED
-        return 130 if self._interrupted else 0
+        return 130 if self._prompt.interrupted else 0
 
     def _take_lines(self) -> None:
         """Answer what is said. From a pipe nothing is asked while calls wait for a decision."""
         while self._interactive or not self._waits:
-            line = self._read()
+            line = self._prompt.read()
             if line is None:
                 break
             first, _, rest = line.partition(" ")
@@ -289,37 +288,6 @@ class Chat:
         lines = how_to_go_on(self._way_back, run_id, decides=bool(waiting))
         for line in [*waiting_lines(waiting), *lines]:
             print(visible(line), file=self._terminal.stderr, flush=True)
-
-    def _read(self) -> str | None:
-        """Return what the user says, or None when they leave."""
-        lines: list[str] = []
-        while True:
-            line = self._read_line(CONTINUED if lines else PROMPT)
-            if line is None:
-                return None
-            if not line.endswith("\\"):
-                return "\n".join([*lines, line]).strip()
-            lines.append(line[:-1])
-
-    def _read_line(self, prompt: str) -> str | None:
-        if not self._interactive:
-            line = self._terminal.stdin.readline()
-            return line.rstrip("\n") if line else None
-        while True:
-            try:
-                line = input(prompt)
-            except EOFError:
-                self._say("")
-                return None
-            except KeyboardInterrupt:
-                if self._interrupted:
-                    self._say("")
-                    return None
-                self._interrupted = True
-                self._say("\n[press Ctrl-C again, or Ctrl-D, to leave]")
-            else:
-                self._interrupted = False
-                return line
 
     def _obey(self, command: str, argument: str) -> None:
         obey = self._commands.get(command)

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import shlex
 from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import get_args
 
 from treadle.agent.approval import pending
@@ -43,27 +44,25 @@ def describe_conversations(parser: argparse.ArgumentParser) -> None:
     add_debug(parser)
     parser.set_defaults(command=show_help(parser))
     below = parser.add_subparsers(title="commands", metavar="COMMAND")
-    listed = below.add_parser("list", help="list conversations, the last changed first")
-    listed.set_defaults(command=_in_store(list_conversations))
-    _describe_list(listed)
-    shown = below.add_parser("show", help="show messages, waiting calls and runs of one")
-    shown.set_defaults(command=_in_store(show_conversation))
-    _describe_show(shown)
-    forked = below.add_parser("fork", help="copy one, as it is or was, and print the copy's ID")
-    forked.set_defaults(command=_in_store(fork_conversation))
-    _describe_fork(forked)
-    deleted = below.add_parser("delete", help="forget one with all that belongs to it")
-    deleted.set_defaults(command=delete_conversation)
-    deleted.add_argument("id", metavar="ID", help="the conversation")
-    deleted.add_argument("--yes", action="store_true", help="do not ask")
-    for each in (listed, shown, forked, deleted):
+    for name, summary, command, describe in (
+        ("list", "list conversations, the last changed first", list_conversations, _describe_list),
+        ("show", "show messages, waiting calls and runs of one", show_conversation, _describe_show),
+        ("fork", "copy one, as it is or was", fork_conversation, _describe_fork),
+        ("delete", "forget one with all that belongs to it", delete_conversation, _describe_delete),
+    ):
+        each = below.add_parser(name, help=summary)
+        each.formatter_class = argparse.RawDescriptionHelpFormatter
+        each.set_defaults(command=command)
         add_store(each, required=True)
+        describe(each)
+        each.epilog = f"{each.epilog}\n{EXITS}\n"
         add_debug(each)
 
 
 def _describe_list(parser: argparse.ArgumentParser) -> None:
+    parser.description = "List the conversations of a store, the last changed first."
     parser.epilog = (
-        "WAITING counts messages that no run has taken in yet. Times are those of this machine; "
+        "WAITING counts messages that no run has taken in yet. Times are those of this machine;\n"
         "in JSON they are UTC."
     )
     parser.add_argument(
@@ -81,6 +80,8 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe_show(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show a conversation: its messages, calls that wait, and its runs."
+    parser.epilog = "example: treadle conversations show ann --store sqlite:///chat.db --entries"
     parser.add_argument("id", metavar="ID", help="the conversation")
     parser.add_argument(
         "--revision", type=int, metavar="N", help="show it as it was at this revision"
@@ -96,6 +97,11 @@ def _describe_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe_fork(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Copy a conversation, as it is now or as it was, and print the copy's ID. A run that has\n"
+        "not ended there is over in the copy."
+    )
+    parser.epilog = "example: treadle conversations fork ann --store file:chats --revision 7"
     parser.add_argument("id", metavar="ID", help="the conversation")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--run", metavar="RUN", help="copy through the end of this run")
@@ -103,6 +109,35 @@ def _describe_fork(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id", dest="new_id", metavar="NEW", help="the copy's ID (default: new)")
 
 
+def _describe_delete(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Forget a conversation with all that belongs to it, unless a run is at work in it. On a\n"
+        "terminal you are asked first."
+    )
+    parser.epilog = "example: treadle conversations delete ann --store file:chats --yes"
+    parser.add_argument("id", metavar="ID", help="the conversation")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _in_store(done: Done) -> Command:
+    """Return the command that opens the store, does this and closes the store."""
+
+    def command(options: argparse.Namespace, terminal: Terminal) -> int:
+        return asyncio.run(_closing(done, options, terminal, open_existing(options.store)))
+
+    return wraps(done)(command)
+
+
+async def _closing(
+    done: Done, options: argparse.Namespace, terminal: Terminal, keeping: Keeping
+) -> int:
+    try:
+        return await done(options, terminal, keeping)
+    finally:
+        await keeping.close()
+
+
+@_in_store
 async def list_conversations(
     options: argparse.Namespace, terminal: Terminal, keeping: Keeping
 ) -> int:
@@ -145,6 +180,7 @@ def _next_page(options: argparse.Namespace, keeping: Keeping, last: str) -> str:
     return f"More: {visible(shlex.join([*words, '--limit', str(options.limit), '--after', last]))}"
 
 
+@_in_store
 async def show_conversation(
     options: argparse.Namespace, terminal: Terminal, keeping: Keeping
 ) -> int:
@@ -219,6 +255,7 @@ def _status(view: View) -> str:
     return "new" if last is None else last.status
 
 
+@_in_store
 async def fork_conversation(
     options: argparse.Namespace, terminal: Terminal, keeping: Keeping
 ) -> int:
@@ -266,24 +303,6 @@ def _confirmed(conversation: Conversation, terminal: Terminal) -> bool:
         f"revision {head.revision}) for good? [y/N] "
     )
     return (typed or "").lower() in ("y", "yes")
-
-
-def _in_store(done: Done) -> Command:
-    """Return the command that opens the store, does this and closes the store."""
-
-    def command(options: argparse.Namespace, terminal: Terminal) -> int:
-        return asyncio.run(_closing(done, options, terminal, open_existing(options.store)))
-
-    return command
-
-
-async def _closing(
-    done: Done, options: argparse.Namespace, terminal: Terminal, keeping: Keeping
-) -> int:
-    try:
-        return await done(options, terminal, keeping)
-    finally:
-        await keeping.close()
 
 
 def _count(text: str) -> int:

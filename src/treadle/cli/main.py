@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from io import StringIO, TextIOWrapper
+from typing import Any
 
 from treadle import __version__
 from treadle.cli.chat import describe_chat
@@ -37,9 +38,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What says that output has nowhere to go."""
 
 EPILOG = """\
-Without module:agent, `run` and `chat` use a built-in assistant with a calculator, a clock and
-files of this folder; it writes and runs commands only after a yes for each. It uses OpenAI where
-OPENAI_API_KEY is set, else a small model on this machine.
+Without module:agent, `run`, `chat` and `resume` use a built-in assistant with a calculator, a
+clock and files of this folder; it writes and runs commands only after a yes for each. It uses
+OpenAI where OPENAI_API_KEY is set, else a small model on this machine.
 """
 
 
@@ -84,7 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="treadle",
         description="Agents that survive: run them, and talk with them.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Wide,
     )
     parser.add_argument("--version", action="version", version=f"treadle {__version__}")
     add_debug(parser)
@@ -92,6 +93,14 @@ def build_parser() -> argparse.ArgumentParser:
     for name, summary, describe in COMMANDS:
         describe(commands.add_parser(name, help=summary))
     return parser
+
+
+class _Wide(argparse.RawDescriptionHelpFormatter):
+    """Has room for the longest command: argparse forgets that commands are indented."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **options)
+        self._action_max_length = 4 + max(len(name) for name, _, _ in COMMANDS)
 
 
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:

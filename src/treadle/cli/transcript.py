@@ -7,6 +7,7 @@ from datetime import datetime
 
 from treadle.agent.approval import PendingCall
 from treadle.cli.printing import EventPrinter, call_in_brief, usage_in_brief
+from treadle.cli.prompt import CONTINUED, PROMPT
 from treadle.cli.terminal import Terminal, visible
 from treadle.messages import (
     Audio,
@@ -49,9 +50,9 @@ class Transcript:
     def _said(self, message: Message) -> None:
         pieces = [p.text if isinstance(p, Text) else _media(p) for p in message.parts]
         lines = self._seen("\n".join(pieces)).split("\n")
-        mark = "> " if message.role == "user" else "# "
+        mark = PROMPT if message.role == "user" else "# "
         for place, line in enumerate(lines):
-            self._printer.note(self._paint.bold(f"{'. ' if place else mark}{line}"))
+            self._printer.note(self._paint.bold(f"{CONTINUED if place else mark}{line}"))
 
     def _part(self, part: Part) -> None:
         match part:
