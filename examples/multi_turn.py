@@ -2,7 +2,7 @@
 
 import asyncio
 
-from treadle import Agent, MemoryStore
+from treadle import Agent, open_store
 from treadle.testing import ScriptedModel
 
 
@@ -17,7 +17,7 @@ async def main() -> None:
     # > It is heron.
 
     model = ScriptedModel(["Noted.", "It is heron."])
-    agent, store = agent.replace(model=model), MemoryStore()
+    agent, store = agent.replace(model=model), open_store("memory:")
     await agent.run("The codename is heron.", conversation="c1", store=store)
     await agent.run("What is the codename?", conversation="c1", store=store)
     print([message.text for message in model.requests[-1].messages])
