@@ -29,8 +29,8 @@ from treadle import (
     SteerDiscarded,
     tool,
 )
+from treadle.agent.ledger import ATTEND_SECONDS
 from treadle.agent.outside import steering
-from treadle.agent.recorder import ATTEND_SECONDS
 from treadle.testing import FunctionModel, ScriptedModel, calls
 
 

@@ -102,6 +102,8 @@ class Actor:
     async def _carry_out(self, plan: Plan, standing: Standing, reply: ModelReply | None) -> None:
         """Put the reply into the history, run the calls that may run, answer those that do not."""
         work, run = self._work, plan.run
+        if work.recorder is not None:
+            work.recorder.check()
         work.runner.notes.update(plan.notes)
         if len(run) == 1:  # alone, it needs no batch
             begun, batch = [run[0].id], None
@@ -152,8 +154,9 @@ class Actor:
     def _raise_fatal(self, outcomes: Iterable[ToolOutcome], *, failed: bool) -> None:
         fatal = next((o.fatal for o in outcomes if o.fatal is not None), None) if failed else None
         if fatal is not None:
-            if not self._work.waiting:
-                self._work.close_answers_if_whole()
+            answers = self._work.answers
+            if answers is not None and not answers.missing:
+                self._work.close_answers()
             raise ToolAborted(str(fatal) or type(fatal).__name__) from fatal
 
     def _value_of(self, outputs: tuple[ToolCall, ...]) -> tuple[Any, str]:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
 
 from msgspec.structs import replace
 
-from treadle.agent.act import MOST_REPAIRS, Actor
+from treadle.agent.act import Actor
 from treadle.agent.ask import BudgetSpent
 from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
-from treadle.agent.output import OUTPUT_TOOL, OutputRejected
-from treadle.agent.recorder import Recorder
+from treadle.agent.final import Final
+from treadle.agent.output import OUTPUT_TOOL
 from treadle.agent.result import AnyResult
 from treadle.agent.resume import reopen
 from treadle.agent.settle import settle
 from treadle.agent.work import Work
 from treadle.errors import IncompleteReply, LimitReached, OutputInvalid, RunFailed, TreadleError
-from treadle.events import StopReason
 from treadle.limits import LimitName
 from treadle.messages import Message, Thread, ToolCall
 from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
@@ -37,6 +35,7 @@ class Loop:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._actor = Actor(work)
+        self._final = Final(work, self._actor)
         self._blanks = 0
         self._cuts = 0
         setup = work.setup
@@ -74,7 +73,7 @@ class Loop:
                 return ending
         while work.budget.turns_left():
             if work.inbox.waiting:
-                await work.take_mail()
+                await work.mail.take(work.thread)
             ending = await self._turn()
             if ending is not None:
                 return ending
@@ -103,22 +102,15 @@ class Loop:
             work.asker.finished(work.budget.turns, reply, final=False)
             await work.say(replace(reply, message=Message("assistant")))
             return None  # a blank reply is no answer: its cost is kept, and the model asked again
-        return await self._answer(reply, "answer")
+        return await self._final.answer(reply, "answer")
 
     async def _acted(self, ending: Ending | None, limited: bool) -> Ending | None:
         """Return how the run ends after a reply's calls, None when it goes on."""
         if ending is None:
             return await self._at_limit("max_tool_calls") if limited else None
-        if ending.stop_reason == "answer" and self._goes_on_with_mail():
+        if ending.stop_reason == "answer" and self._final.goes_on:
             return None
-        return await self._before_final(ending)
-
-    def _goes_on_with_mail(self) -> bool:
-        """Whether messages wait that the run takes another turn for, instead of ending."""
-        work = self._work
-        return bool(
-            work.inbox.waiting and work.start.on_steer == "continue" and work.budget.turns_left()
-        )
+        return await self._final.before(ending)
 
     async def _ask(self, request: ModelRequest) -> tuple[ModelReply, tuple[ToolCall, ...]]:
         """Return the model's reply, its message as the history keeps it, and its calls."""
@@ -142,88 +134,6 @@ class Loop:
             settings=self._later if work.budget.turns else self._first,
             output=self._output,
             conversation_id=work.start.conversation_id,
-        )
-
-    async def _answer(self, reply: ModelReply, stop_reason: StopReason) -> Ending | None:
-        """Take a reply without calls as the answer; None when the model was asked to repair it."""
-        work = self._work
-        value: Any = reply.message.text
-        if work.setup.output is not None:
-            try:
-                value = work.setup.output.from_text(value)
-            except OutputRejected as error:
-                await self._repair(reply, str(error), stop_reason)
-                return None
-        goes_on = stop_reason == "answer" and self._goes_on_with_mail()
-        work.asker.finished(work.budget.turns, reply, final=not goes_on)
-        if goes_on:
-            await work.say(reply)
-            return None
-        ending = await self._before_final(
-            Ending(stop_reason=stop_reason, output=value, stored=True)
-        )
-        await work.record_state()
-        if work.recorder is not None and not await self._store_answer(work.recorder, reply, ending):
-            await work.say(reply)  # somebody steered at the last moment: another turn
-            return None
-        if reply.message.parts:
-            work.thread.append(reply.message)
-        if work.recorder is None:
-            work.settle_mail()
-        return ending
-
-    async def _store_answer(self, recorder: Recorder, reply: ModelReply, ending: Ending) -> bool:
-        """Store the answering reply and the end of the run in one write.
-
-        False when messages came in before it, for which the run takes another turn. A cancellation
-        that comes while that is written is too late: the run has answered.
-        """
-        work = self._work
-        try:
-            while True:
-                late = work.late_mail()
-                end = work.ended(ending.stop_reason, ending.output, text=reply.message.text)
-                if await recorder.replied(
-                    reply, (), *late, end, unless_more_than=len(work.inbox.waiting)
-                ):
-                    break
-                if ending.stop_reason == "answer" and self._goes_on_with_mail():
-                    return False
-        except asyncio.CancelledError:
-            if not recorder.knows_end:
-                raise
-            if work.stop is None:
-                ending.raises = True
-            elif work.task is not None and work.task.cancelling() > work.cancels:
-                work.task.uncancel()
-        work.settle_mail()
-        return True
-
-    async def _before_final(self, ending: Ending) -> Ending:
-        if ending.stop_reason in ("answer", "limit"):
-            for before_final in self._work.setup.hooks.before_final:
-                ending.output = await before_final(self._work.ctx, ending.output)
-        return ending
-
-    async def _repair(self, reply: ModelReply, problem: str, stop_reason: StopReason) -> None:
-        """Tell the model what is wrong with its output, so that it tries again."""
-        work = self._work
-        self._actor.repairs += 1
-        work.asker.finished(work.budget.turns, reply, final=False)
-        again = self._actor.repairs <= MOST_REPAIRS and stop_reason == "answer"
-        if not again:
-            await work.say(reply)
-            tries = self._actor.repairs
-            raise OutputInvalid(
-                f"The model gave no valid output in {tries} tries. The last: {problem}"
-            )
-        way = (
-            f"Call {OUTPUT_TOOL!r} with it."
-            if work.answers_by_tool
-            else "Reply with the JSON only."
-        )
-        await work.say_and_add(
-            reply, Message.user(f"That is not the output asked for.\n{problem}\n{way}")
         )
 
     async def _cut_off(self, reply: ModelReply, calls: tuple[ToolCall, ...]) -> None:
@@ -285,9 +195,9 @@ class Loop:
             if ending is None:
                 raise OutputInvalid("The model gave no valid output when it had to answer.")
             ending.stop_reason = "limit"
-            return await self._before_final(ending)
+            return await self._final.before(ending)
         plain = tuple(part for part in reply.message.parts if not isinstance(part, ToolCall))
-        ending = await self._answer(
+        ending = await self._final.answer(
             replace(reply, message=replace(reply.message, parts=plain)), "limit"
         )
         return ending or Ending(stop_reason="limit")

@@ -64,7 +64,7 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
     await work.render()
     await recorder.resumed(*entries)
     work.thread = Thread(view.settled)  # an edit may have changed its last message
-    await work.enter()
+    await work.mail.open(recorder)
     work.tell(RunStarted, work.start.conversation_id)
     if view.open is not None:
         work.standing = standing_of(view.open, status)

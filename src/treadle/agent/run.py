@@ -97,17 +97,17 @@ class Run(Generic[OutputT]):
         """
         message, work = steering(inputs), self._work
         receipt = work.inbox.receipt(message.id)
-        if not self._task.done() and not work.entered:
-            queued = work.queue_early(message)
+        if not self._task.done() and not work.mail.opened:
+            queued = work.mail.queue_early(message)
             await asyncio.wait([self._task, queued], return_when=asyncio.FIRST_COMPLETED)
             if queued.done():
                 return receipt
-        if self._task.done() or work.ended_well:
+        if self._task.done() or (work.recorder is not None and work.recorder.knows_end):
             store = work.start.store
             if store is None:
                 raise ConversationFinalized(f"Run {self.id!r} is over; start another.")
             return await queue(store, self.conversation_id, message)
-        await work.queue(message)
+        await work.mail.queue(message)
         return receipt
 
     async def decide(self, decisions: Decisions) -> None:

@@ -101,13 +101,13 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
         output = _output(work, ending)
         answers = ending.stop_reason in ("answer", "limit")
         while True:
-            late = work.late_mail() if answers else []
+            late = work.mail.late() if answers else []
             end = work.ended(ending.stop_reason, output, ending.error)
             most = len(work.inbox.waiting) if answers else None
             if await recorder.ended(end, *late, unless_more_than=most):
                 break
         if answers:
-            work.settle_mail()
+            work.mail.settle()
 
 
 def _result(work: Work, ending: Ending) -> AnyResult:

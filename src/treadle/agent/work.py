@@ -17,6 +17,7 @@ from treadle.agent.bus import EventBus
 from treadle.agent.calls import Answers, CallIds
 from treadle.agent.ending import Ending, storable
 from treadle.agent.inbox import Inbox
+from treadle.agent.mail import Mail
 from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunSetup, RunStart
 from treadle.agent.standing import Standing
@@ -24,19 +25,13 @@ from treadle.errors import InvalidInput, TreadleError
 from treadle.events import (
     Event,
     RunStarted,
-    SteerApplied,
-    SteerCarriedOver,
-    SteerDiscarded,
     StopReason,
     ToolProgress,
 )
 from treadle.ids import new_span_id
 from treadle.journal import (
     AnyEntry,
-    InboxCarried,
-    InboxDiscarded,
     MessageAdded,
-    MessageQueued,
     RunEnded,
 )
 from treadle.limits import Budget
@@ -75,11 +70,11 @@ class Work:
         self.thread = start.history
         self.state: State | None = None
         self.inbox = Inbox()
+        self.mail = Mail(self.inbox, start, self.tell)
         self.recorder: Recorder | None = None
         if start.store is not None and start.resumption is None:
             self.recorder = self.record_into(start.store)
-        self.opened = self.entered = False
-        self._early: list[tuple[MessageQueued, asyncio.Future[None]]] = []
+        self.opened = False
         self.answers: Answers | None = None
         self.standing: Standing | None = None
         self.waiting: set[str] = set()
@@ -120,7 +115,7 @@ class Work:
             self._written = len(self.ctx.writes)
             definition = setup.definition
             await self.recorder.began(setup.agent, definition, [*writes, *self.ctx.writes])
-        await self.enter()
+        await self.mail.open(self.recorder)
         self.tell(RunStarted, start.conversation_id)
 
     async def render(self) -> None:
@@ -139,47 +134,6 @@ class Work:
         ending = Ending(stop_reason="deadline", reason=reason)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(max(0.0, left), self.end_early, ending)
-
-    def queue_early(self, message: MessageQueued) -> asyncio.Future[None]:
-        """Queue a message for a run that has not begun; what is returned is done when it has."""
-        queued: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._early.append((message, queued))
-        return queued
-
-    async def queue(self, message: MessageQueued) -> None:
-        """Queue a message that steers the run."""
-        if self.recorder is None:
-            self.inbox.put(message.id, message.message)
-        else:
-            await self.recorder.queue(message)
-
-    async def enter(self) -> None:
-        """The run has begun: from now on it can be steered."""
-        self.entered = True
-        for message, queued in self._early:
-            await self.queue(message)
-            queued.set_result(None)
-
-    @property
-    def ended_well(self) -> bool:
-        """Whether the journal says that the run is over."""
-        return self.recorder is not None and self.recorder.knows_end
-
-    def late_mail(self) -> list[AnyEntry]:
-        """Return the entry for messages that wait when the run ends."""
-        ids = tuple(self.inbox.waiting)
-        if not ids:
-            return []
-        kind = InboxDiscarded if self.start.on_steer == "discard" else InboxCarried
-        return [kind(run_id=self.start.run_id, at=datetime.now(UTC), ids=ids)]
-
-    def settle_mail(self) -> None:
-        """The run has answered: tell what became of messages that waited."""
-        discard = self.start.on_steer == "discard"
-        ids = tuple(self.inbox.waiting)
-        found = self.inbox.settle(ids, "discarded" if discard else "carried_over")
-        for id, message in zip(ids, found, strict=True):
-            self.tell(SteerDiscarded if discard else SteerCarriedOver, id, message.text)
 
     def stop_timer(self) -> None:
         """There is no deadline any more."""
@@ -214,17 +168,6 @@ class Work:
         """Emit an event of the run itself, when anybody listens."""
         if self.bus.live:
             self.bus.emit(kind, self.span, None, *fields)
-
-    async def take_mail(self) -> None:
-        """Make the messages that wait part of the history."""
-        if not self.inbox.waiting:
-            return
-        ids = tuple(self.inbox.waiting)
-        if self.recorder is not None:
-            await self.recorder.applied(ids)
-        for id, message in zip(ids, self.inbox.settle(ids, "applied"), strict=True):
-            self.thread.append(message)
-            self.tell(SteerApplied, id, message.text)
 
     def seconds_left(self) -> float | None:
         """Return how long the run may still take, or None without a deadline."""
@@ -290,11 +233,6 @@ class Work:
         answers, self.answers = self.answers, None
         if answers is not None:
             self.thread.append(answers.message)
-
-    def close_answers_if_whole(self) -> None:
-        """Close the answers when none is missing; the rest is for whoever settles the run."""
-        if self.answers is not None and not self.answers.missing:
-            self.close_answers()
 
     def ended(
         self,

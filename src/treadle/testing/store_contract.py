@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from treadle.testing.store_journals import JournalTests
 from treadle.testing.store_leases import LeaseTests
+from treadle.testing.store_upkeep import UpkeepTests
 
 
-class StoreContract(JournalTests, LeaseTests):
+class StoreContract(JournalTests, UpkeepTests, LeaseTests):
     """What every store keeps."""

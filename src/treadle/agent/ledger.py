@@ -1,0 +1,205 @@
+"""Own a conversation and append to it: in order, and hearing what others append meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from treadle.agent.inbox import Inbox
+from treadle.agent.lease import Ownership
+from treadle.agent.outside import ask_to_stop
+from treadle.agent.setup import RunStart
+from treadle.agent.unbroken import unbroken
+from treadle.agent.views import views_of
+from treadle.errors import (
+    ConversationBusy,
+    InvalidInput,
+    RevisionConflict,
+    StoreError,
+    TreadleError,
+)
+from treadle.journal import AnyEntry, CancelAsked, MessageQueued, RunBegan, RunResumed
+from treadle.ports.store import Head, Store, ends_lease
+from treadle.view import RunRecord, View
+
+log = logging.getLogger(__name__)
+
+ATTEND_SECONDS = 0.25
+"""After so long a run begins to listen for what other processes write, and to renew its lease."""
+WAIT_SECONDS = 1.0
+"""After so long listening is tried again when the store failed."""
+
+
+class Ledger:
+    """The journal of a conversation in the hands of one run: it appends batch after batch.
+
+    What others append meanwhile (steering, decisions, a cancellation) is taken in. `lost` is called
+    when the run must not go on, `cancelled` when somebody asks it to stop. `entered` is whether
+    the journal knows that the run is under way here.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        start: RunStart,
+        inbox: Inbox,
+        *,
+        lost: Callable[[TreadleError], None],
+        cancelled: Callable[[str], None],
+    ) -> None:
+        self.store = store
+        self.start = start
+        self.inbox = inbox
+        self._cancelled = cancelled
+        self._head: Head | None = None
+        self._opened = False
+        self.entered = False
+        self.view = View()
+        self._lock = asyncio.Lock()
+        self._ownership = Ownership(store, lost)
+        self._timer: asyncio.TimerHandle | None = None
+        self._attending: asyncio.Task[None] | None = None
+        # A store in memory says so of its method, and nothing can come in between.
+        self._never_waits = getattr(store.append, "never_waits", False)
+
+    @property
+    def record(self) -> RunRecord | None:
+        """What the journal tells of the run, None when it knows nothing of it."""
+        return self.view.runs.get(self.start.run_id)
+
+    @property
+    def knows_end(self) -> bool:
+        """Whether the journal tells that the run is over."""
+        record = self.record
+        return record is not None and record.stop_reason is not None
+
+    async def open(self) -> View:
+        """Own the conversation, which may begin here, and return its view.
+
+        Raises:
+            ConversationBusy: another run owns it.
+            InvalidInput: `history=` was given for a conversation that has begun.
+        """
+        store, start = self.store, self.start
+        head = await self._claim()
+        self._head = head
+        if head.revision and start.history:
+            raise InvalidInput(
+                f"Conversation {start.conversation_id!r} has begun; history= only seeds a new one. "
+                "Leave it out, or choose another conversation ID."
+            )
+        self.view = views_of(store).take(head)
+        if self.view.revision < head.revision:
+            for batch in await store.read(start.conversation_id, self.view.revision):
+                self.view.take_in(batch.revision, batch.entries)
+        for id, message in self.view.inbox.items():
+            self.inbox.put(id, message)
+        self._opened = True
+        self._timer = asyncio.get_running_loop().call_later(ATTEND_SECONDS, self._attend)
+        return self.view
+
+    async def _claim(self) -> Head:
+        start, claim = self.start, self._ownership.claim
+        if start.if_busy != "interrupt":
+            return await claim(start.conversation_id, start.run_id, wait=start.if_busy == "wait")
+        try:
+            return await claim(start.conversation_id, start.run_id)
+        except ConversationBusy:
+            reason = f"Run {start.run_id!r} takes over."
+            await ask_to_stop(self.store, start.conversation_id, None, reason)
+            return await claim(start.conversation_id, start.run_id, wait=True)
+
+    async def close(self) -> None:
+        """Let the conversation go, and remember what is known of it."""
+        head, self._head, self._opened = self._head, None, False
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._attending is not None:
+            self._attending.cancel()
+        if head is not None:
+            views_of(self.store).put(head, self.view)
+        if self._ownership.lease is not None:
+            await self._ownership.release()
+
+    def check(self) -> None:
+        """Refuse to go on when the lease has ended, as after a long freeze of this process.
+
+        Raises:
+            LeaseLost: it has.
+        """
+        self._ownership.check()
+
+    async def append(
+        self, entries: Sequence[AnyEntry], *, unless_more_than: int | None = None
+    ) -> bool:
+        """Write one batch. Once begun it is written, and known, whoever is cancelled meanwhile."""
+        if self._never_waits:
+            return await self._write(entries, unless_more_than)
+        return await unbroken(self._write_in_turn(entries, unless_more_than))
+
+    async def _write_in_turn(
+        self, entries: Sequence[AnyEntry], unless_more_than: int | None
+    ) -> bool:
+        async with self._lock:
+            return await self._write(entries, unless_more_than)
+
+    async def _write(self, entries: Sequence[AnyEntry], unless_more_than: int | None) -> bool:
+        view = self.view
+        while True:
+            try:
+                revision = await self.store.append(
+                    self.start.conversation_id,
+                    view.revision,
+                    entries,
+                    fence=self._ownership.fence,
+                )
+            except RevisionConflict:
+                before = view.revision
+                await self._catch_up()
+                if view.revision == before:
+                    raise
+                if unless_more_than is not None and len(self.inbox.waiting) > unless_more_than:
+                    return False
+            else:
+                view.take_in(revision, entries)
+                if not self.entered:
+                    self.entered = any(isinstance(e, RunBegan | RunResumed) for e in entries)
+                if ends_lease(entries):
+                    self._ownership.ended()
+                return True
+
+    async def _catch_up(self) -> None:
+        """Take in what others have appended: only they can while this run owns it."""
+        for batch in await self.store.read(self.start.conversation_id, self.view.revision):
+            if batch.revision > self.view.revision:
+                self.view.take_in(batch.revision, batch.entries)
+                self._hear(batch.entries)
+
+    def _hear(self, entries: Iterable[AnyEntry]) -> None:
+        for entry in entries:
+            if isinstance(entry, MessageQueued):
+                self.inbox.put(entry.id, entry.message)
+            elif isinstance(entry, CancelAsked) and entry.run_id == self.start.run_id:
+                self._cancelled(entry.reason or "Somebody asked the run to stop.")
+
+    def _attend(self) -> None:
+        self._attending = asyncio.get_running_loop().create_task(self._listen())
+
+    async def _listen(self) -> None:
+        """Hear what other processes write while a call takes long, and keep the lease."""
+        loop = asyncio.get_running_loop()
+        while self._opened and self._ownership.lease is not None:
+            seconds = max(0.0, self._ownership.due - loop.time())
+            try:
+                revision = await self.store.wait(
+                    self.start.conversation_id, self.view.revision, seconds
+                )
+                if revision > self.view.revision:
+                    async with self._lock:
+                        await self._catch_up()
+            except (StoreError, OSError) as error:
+                log.warning("cannot listen to %s: %s", self.start.conversation_id, error)
+                await asyncio.sleep(min(WAIT_SECONDS, seconds))
+            if loop.time() >= self._ownership.due:
+                await self._ownership.renew()
