@@ -6,7 +6,7 @@ This is the only place that knows what entries mean. Stores keep them and compar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -42,7 +42,7 @@ from treadle.values import Plain
 RunStatus = Literal["running", "paused", "answered", "stopped", "failed", "superseded"]
 ReceiptStatus = Literal["queued", "applied", "carried_over", "discarded"]
 
-FROM_OUTSIDE = (MessageQueued, ApprovalDecided, CancelAsked)
+FROM_OUTSIDE = frozenset((MessageQueued, ApprovalDecided, CancelAsked))
 """Entries that anybody may append, also while a run is at work."""
 _OUTCOMES: dict[str, RunStatus] = {"answer": "answered", "limit": "answered", "failed": "failed"}
 
@@ -50,7 +50,7 @@ _OUTCOMES: dict[str, RunStatus] = {"answer": "answered", "limit": "answered", "f
 class RunRecord(Struct):
     """One run as the journal tells it.
 
-    `seconds` is how long it has worked, pauses left out. It ended with `output`, or where that is
+    It ended with `output`, or where that is
     not set with `text`, that of its last reply; at `revision`. `place` is where in the history it
     began. A run is superseded when another began before it had ended.
     """
@@ -64,7 +64,6 @@ class RunRecord(Struct):
     error: str | None = None
     turns: int = 0
     tool_calls: int = 0
-    seconds: float = 0.0
     reason: str = ""
     output: Plain | UnsetType = UNSET
     text: str = ""
@@ -74,6 +73,20 @@ class RunRecord(Struct):
     place: int = 0
     cancel: CancelAsked | None = None
     last_at: datetime | None = None
+    part_from: datetime | None = None
+    parts: timedelta = timedelta()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has worked, pauses left out."""
+        return self.worked.total_seconds()
+
+    @property
+    def worked(self) -> timedelta:
+        """The same as a time: all `parts` that are over, and the one from `part_from` on."""
+        if self.part_from is None or self.last_at is None:
+            return self.parts
+        return self.parts + max(timedelta(), self.last_at - self.part_from)
 
 
 class OpenCalls(Struct):
@@ -162,10 +175,8 @@ class View:
         """Take in the next entry."""
         self._how[type(entry)](self, entry)
         record = self.runs.get(entry.run_id)
-        if record is not None and not isinstance(entry, FROM_OUTSIDE):
-            if record.last_at is not None:
-                record.seconds += max(0.0, (entry.at - record.last_at).total_seconds())
-            record.last_at = None if isinstance(entry, RunSuspended) else entry.at
+        if record is not None and type(entry) not in FROM_OUTSIDE:
+            record.last_at = entry.at
 
     def _began(self, entry: RunBegan) -> None:
         last = self.last_run
@@ -179,6 +190,7 @@ class View:
             metadata=entry.metadata,
             definition=entry.definition,
             place=len(self._settled),
+            part_from=entry.at,
         )
         self._settled.extend(entry.history)
         if entry.input is not None:
@@ -187,7 +199,7 @@ class View:
     def _resumed(self, entry: RunResumed) -> None:
         record = self.runs[entry.run_id]
         record.status, record.reason, record.cancel = "running", "", None
-        record.last_at = None  # the time between does not count
+        record.parts, record.part_from = record.worked, entry.at  # what is between does not count
 
     def _replied(self, entry: ModelReplied) -> None:
         self._say(entry.message, cut=entry.finish_reason == "length")
@@ -313,6 +325,8 @@ class View:
     def _suspended(self, entry: RunSuspended) -> None:
         record = self.runs[entry.run_id]
         record.status, record.reason = "paused", entry.reason
+        record.last_at = entry.at
+        record.parts, record.part_from = record.worked, None
         record.turns = max(record.turns, entry.turns)
 
     def _ended(self, entry: RunEnded) -> None:
