@@ -2,7 +2,7 @@
 
 | Behaviour | Here, or how it is settled |
 | --- | --- |
-| B226, B227 | `test_written_from_several_sides`, `test_appended_and_reset`; an unknown ID is an error |
+| B226, B227 | `test_written_from_several_sides`, `test_appended_and_reset`; unknown is an error |
 | B228, B229 | one write each: `test_what_waits_is_not_seen`, tests/agent/test_conversation.py |
 | B230, B231, B246-B253 | test_kept_steering.py; "finalised" is how the last run ended (W17) |
 | B232 | `test_appended_and_reset`; it raises while a run works |
@@ -14,7 +14,7 @@
 | B240 | the contract in treadle.testing.store_contract |
 | B241 | `test_written_from_several_sides` |
 | B242, S52 | no snapshots, history of any revision: `test_every_revision_is_readable` |
-| B243, S53 | an end is an entry of its run: `test_resumed_twice_and_too_late` in test_kept_runs.py |
+| B243, S53 | an end is an entry of its run: `test_resumed_twice_and_too_late`, test_kept_runs.py |
 | B244 | `test_forked` |
 | B245 | no older format exists yet; test_kept_formats.py |
 | B112 | `test_how_runs_end` in test_kept_runs.py, and `test_forked` |
