@@ -138,7 +138,7 @@ async def test_a_prefix_that_cannot_begin_a_name(kind: Kind, prefix: str) -> Non
         OPENERS[kind](f"{kind}://127.0.0.1:1/0?prefix={prefix}&x=1")
 
 
-@every_sql
+@every_kind
 async def test_an_option_that_the_driver_does_not_know(kind: Kind) -> None:
     """The driver says which."""
     async with opened(kind, f"{url_of(kind)}?nonsense=1") as store:

@@ -14,6 +14,8 @@ from treadle.stores.sql_connections import Wire
 from treadle.stores.sql_statements import Dialect
 
 LOCK_SECONDS = 60
+# A server just hangs up on what is larger than it takes.
+_TOO_LARGE = ", that what was written fits into its max_allowed_packet"
 
 
 def _insert_new(table: Table) -> Insert:
@@ -64,6 +66,8 @@ class MySQLStore(SqlStore):
         refused=frozenset({1045, 1044, 1698}),
         unknown=frozenset({1049}),
         missing=frozenset({1146}),
+        hints=dict.fromkeys((1153, 2006, 2013), _TOO_LARGE),
+        renamed={},
         lock=_lock,
         unlock=_unlock,
         connect={"connect_timeout": 10, "read_timeout": 60, "binary_prefix": True},

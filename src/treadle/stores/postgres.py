@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Insert, Table, func, select
+import hashlib
+
+from sqlalchemy import BigInteger, Insert, Table, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -22,7 +24,9 @@ def _hold(blobs: Table) -> Insert:
 
 async def _lock(connection: AsyncConnection, prefix: str) -> None:
     """Keep other processes from the schema until the transaction ends."""
-    await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(f"treadle {prefix}"))))
+    number = hashlib.sha256(f"treadle {prefix}".encode()).digest()[:8]
+    key = literal(int.from_bytes(number, "big", signed=True), BigInteger)
+    await connection.execute(select(func.pg_advisory_xact_lock(key)))
 
 
 async def _unlock(connection: AsyncConnection, prefix: str) -> None:
@@ -37,7 +41,7 @@ class PostgresStore(SqlStore):
     at the first use, under `?prefix=` (`treadle_`). Each event loop keeps up to `?pool_size=` (5)
     connections, and twice as many under load; other options go to asyncpg. Whoever waits
     looks now and then, so that no connection is taken for listening, and a pooler such as PgBouncer
-    may stand in between (with `?prepared_statement_cache_size=0`).
+    may stand in between (with `?prepared_statement_cache_size=0`). `?sslmode=require` asks for TLS.
     """
 
     wire = Wire(
@@ -50,6 +54,8 @@ class PostgresStore(SqlStore):
         refused=frozenset({"28P01", "28000"}),
         unknown=frozenset({"3D000"}),
         missing=frozenset({"42P01"}),
+        hints={},
+        renamed={"sslmode": "ssl"},
         lock=_lock,
         unlock=_unlock,
         connect={"timeout": 10, "command_timeout": 60},

@@ -100,6 +100,12 @@ class Connections:
                     await self._check(pool)
                 said = again if broken and again is not None else values
                 return await self._run(pool, script, name, *said)
+            except TypeError as error:
+                if "unexpected keyword argument" not in str(error):
+                    raise
+                raise ConfigError(
+                    f"An option in the URL is not known to the driver: {error}."
+                ) from error
             except BusyLoadingError as error:
                 if attempt == TRIES:
                     raise self._unavailable(error) from error

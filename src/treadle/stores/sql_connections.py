@@ -33,7 +33,8 @@ class Wire:
     """What an SQL server and its driver call things.
 
     `passing`, `refused`, `unknown` and `missing` are its codes for a transaction that lost to
-    another, a login that was refused, a database and a table that are not there.
+    another, a login that was refused, a database and a table that are not there; `hints` say what
+    else a code may mean. `renamed` are options that go by another name at the driver.
     """
 
     product: str
@@ -45,6 +46,8 @@ class Wire:
     refused: frozenset[object]
     unknown: frozenset[object]
     missing: frozenset[object]
+    hints: Mapping[object, str]
+    renamed: Mapping[str, str]
     lock: Callable[[AsyncConnection, str], Awaitable[None]]
     unlock: Callable[[AsyncConnection, str], Awaitable[None]]
     connect: Mapping[str, Any]
@@ -77,9 +80,9 @@ class Connections:
     def __init__(self, url: str, wire: Wire) -> None:
         try:
             parsed = make_url(url)
-        except ArgumentError as error:
+        except (ArgumentError, ValueError) as error:
             raise ConfigError(f"{wire.product} takes a URL such as {_example(wire)}.") from error
-        options = dict(parsed.query)
+        options = {wire.renamed.get(name, name): value for name, value in parsed.query.items()}
         self.prefix = str(options.pop("prefix", PREFIX))
         size = options.pop("pool_size", POOL_SIZE)
         if not self.prefix.isidentifier() or not self.prefix.isascii() or len(self.prefix) > 40:
@@ -218,8 +221,8 @@ class Connections:
                 f"{where}: {said}. Create the database, or name another in the URL."
             )
         return StoreUnavailable(
-            f"{where} cannot be used: {said}. "
-            "Check that the server is running and reachable from here, and try again."
+            f"{where} cannot be used: {said}. Check that the server is running and reachable "
+            f"from here{self._wire.hints.get(code, '')}, and try again."
         )
 
     def _bad_option(self, error: TypeError) -> Exception:
@@ -235,7 +238,8 @@ async def _disposed(pool: _Pool) -> None:
 def _said(error: BaseException) -> str:
     """Return the reason in the server's words, without statement, values and password."""
     original = error.orig if isinstance(error, DBAPIError) else error
-    text = str(original).strip() or type(original).__name__
+    told = () if original is None else original.args
+    text = str(told[1] if len(told) > 1 else original).strip() or type(original).__name__
     return text.partition("\n")[0].rstrip(".")
 
 
