@@ -18,23 +18,32 @@ import msgspec
 
 from treadle import (
     Agent,
+    Conversation,
+    Deny,
+    Edit,
     Event,
+    FileStore,
     Limits,
+    MemoryStore,
     ModelError,
     ModelSettings,
+    PendingCall,
     Price,
+    Receipt,
     Retry,
     RunContext,
     RunResult,
+    SQLiteStore,
     Tool,
     TreadleError,
     Usage,
     errors,
     events,
+    open_store,
     tool,
 )
 from treadle.agent.run import Run
-from treadle.agent.setup import RunOptions
+from treadle.agent.setup import ResumeOptions, RunOptions
 from treadle.cli.main import main as treadle_command
 from treadle.ports.model import ModelProfile
 from treadle.providers import OpenAI
@@ -106,11 +115,26 @@ def agents_page() -> str:
         section(Agent, table(("Field", "Type", "Default"), settings_of(Agent))),
         f"## Options of a run\n\n{prose(RunOptions)}\n\n"
         + table(("Option", "Type"), types_of(RunOptions).items()),
+        f"## Options of a resume\n\n{prose(ResumeOptions)}\n\n"
+        + table(("Option", "Type"), types_of(ResumeOptions).items()),
         section(Limits, table(("Field", "Type", "Default"), settings_of(Limits))),
         section(Run, table(("Member", "What it is"), members_of(Run))),
         section(RunResult, table(("Field", "Type", "Default"), settings_of(RunResult))),
         section(Usage, table(("Field", "Type", "Default"), settings_of(Usage))),
     )
+
+
+def conversations_page() -> str:
+    """Return what conversations, decisions and stores are made of."""
+    header = ("Member", "What it is")
+    kinds = (Conversation, Receipt)
+    parts = [section(kind, table(header, members_of(kind))) for kind in kinds]
+    for kind in (PendingCall, Edit, Deny):
+        parts.append(section(kind, table(("Field", "Type", "Default"), settings_of(kind))))
+    parts.append(f"## open_store\n\n{prose(open_store)}")
+    for kind in (MemoryStore, FileStore, SQLiteStore):
+        parts.append(f"## {kind.__name__}\n\n{prose(kind)}")
+    return page("Conversations and stores", *parts)
 
 
 def tools_page() -> str:
@@ -197,6 +221,7 @@ def extras_page() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "agents.md": agents_page,
+    "conversations.md": conversations_page,
     "tools.md": tools_page,
     "models.md": models_page,
     "events.md": events_page,

@@ -313,3 +313,23 @@ async def test_a_store_that_fails_while_resuming() -> None:
     store.works = 100
     assert ran == []
     assert (await agent.resume(first.run_id, decisions={"m": Approve()})).output == "done"
+
+
+async def test_an_approval_of_a_tool_that_is_another_now() -> None:
+    """J11: accepted changes do not stretch a yes over what nobody has seen."""
+    store = MemoryStore()
+    agent, _ = agent_with(store, calls(("m", "mail", {"to": "ann"})), "done")
+    first = await agent.run("go", conversation="c")
+
+    @tool(name="mail", approval=True)
+    async def other(to: str, urgent: bool = False) -> str:
+        """Send a mail."""
+        ran.append(("other", to))
+        return "sent"
+
+    changed = agent.replace(tools=[other, delete, calc, pay])
+    decisions = {"m": Approve()}
+    again = await changed.resume(first.run_id, decisions=decisions, on_change="accept")
+    assert (again.stop_reason, ran) == ("paused", [])
+    result = await changed.resume(first.run_id, decisions=decisions, on_change="accept")
+    assert (result.output, ran) == ("done", [("other", "ann")])

@@ -12,8 +12,6 @@ from treadle.testing.store_contract import StoreContract
 class TestMemoryStore(StoreContract):
     """All handles are one object."""
 
-    shared = False
-
     @pytest.fixture(autouse=True)
     def _place(self) -> None:
         self.store = MemoryStore()

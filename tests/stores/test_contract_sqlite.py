@@ -26,8 +26,6 @@ class TestSQLiteStore(StoreContract):
 class TestSQLiteStoreInMemory(StoreContract):
     """All handles are one object."""
 
-    shared = False
-
     @pytest.fixture(autouse=True)
     def _place(self) -> None:
         self.store = SQLiteStore(":memory:")

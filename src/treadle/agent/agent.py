@@ -163,6 +163,11 @@ class Agent(Generic[DepsT, OutputT]):
         start = resume_run(run_id, options, self.store)
         return Run(Work(self._setup(options), start))
 
+    def resume_sync(self, run_id: str, **options: Unpack[ResumeOptions]) -> RunResult[OutputT]:
+        """Resume from sync code, like `run_sync`; see `resume`."""
+        start = resume_run(run_id, options, self.store)
+        return run_blocking(conduct(Work(self._setup(options), start)))
+
     def _work(self, input: Input | None, options: RunOptions) -> Work:
         start, system = begin_run(input, options, self.store)
         if self.deps_type is not None and start.deps is not None:

@@ -51,9 +51,14 @@ class PendingCall(Struct, frozen=True):
 
 
 def digest_of(call: ToolCall, registry: ToolRegistry) -> str:
-    """Return what tells this very call from any other: tool, arguments and definition."""
-    definition = registry.definition.get(call.name, "")
-    return short_hash(f"{call.name}\0{call.raw}\0{definition}".encode(errors="surrogatepass"))
+    """Return what tells this very call from any other: tool and arguments, then definition."""
+    asked = short_hash(f"{call.name}\0{call.raw}".encode(errors="surrogatepass"))
+    return f"{asked}.{registry.definition.get(call.name, '')}"
+
+
+def still_means(asked: ApprovalAsked, call: ToolCall, registry: ToolRegistry) -> bool:
+    """Whether the tool is what it was when somebody was asked about its call."""
+    return asked.digest.partition(".")[2] == registry.definition.get(call.name, "")
 
 
 async def needs_approval(tool: Tool, call: ToolCall, ctx: RunContext[Any]) -> str | None:

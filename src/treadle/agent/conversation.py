@@ -135,11 +135,14 @@ class Conversation:
             ConversationFinalized: the last run has answered; start another.
             InvalidInput: there is nothing to say.
         """
-        return await queue(self._store, self.id, steering(inputs))
+        receipt = await queue(self._store, self.id, steering(inputs))
+        await self.refresh()
+        return receipt
 
     async def cancel(self, reason: str = "cancelled") -> None:
         """Ask the run under way, wherever it is, to stop; nothing when there is none."""
         await ask_to_stop(self._store, self.id, None, reason)
+        await self.refresh()
 
     async def append(self, messages: Iterable[Message]) -> None:
         """Add messages to the history without a run.

@@ -119,9 +119,13 @@ class Loop:
         if work.recorder is not None:
             work.recorder.check()
         budget.turns += 1
-        reply = await work.asker.ask(request, budget.turns, work.seconds_left())
-        if work.interrupted:  # the model swallowed it
-            raise asyncio.CancelledError
+        try:
+            reply = await work.asker.ask(request, budget.turns, work.seconds_left())
+            if work.interrupted:  # the model swallowed it
+                raise asyncio.CancelledError
+        except BaseException:
+            budget.turns -= 1  # turns are replies
+            raise
         message, calls = work.ids.take_in(reply.message)
         return (reply if message is reply.message else replace(reply, message=message)), calls
 

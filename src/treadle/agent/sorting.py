@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from treadle import events
-from treadle.agent.approval import digest_of, needs_approval
+from treadle.agent.approval import digest_of, needs_approval, still_means
 from treadle.agent.standing import Standing
 from treadle.agent.work import Work
 from treadle.errors import ToolError
@@ -65,6 +65,9 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
     """Sort a call that did not begin, or that somebody has decided on."""
     decision, asked = standing.decided.get(call.id), standing.asked.get(call.id)
     tool = work.setup.registry.get(call.name)
+    if asked is not None and not still_means(asked, call, work.setup.registry):
+        standing.decided.pop(call.id, None)
+        decision = asked = None  # what was decided on is not what would run
     if decision is not None:
         if decision.verdict == "deny":
             why = f" The reason: {decision.reason}" if decision.reason else ""
@@ -72,7 +75,7 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
             plan.refuse.append(work.runner.refuse(call, text, "approval"))
         else:
             _run(plan, call, decision)
-    elif asked is not None and asked.digest == digest_of(call, work.setup.registry):
+    elif asked is not None:
         plan.waiting.add(call.id)
     elif tool is None or (reason := await needs_approval(tool, call, work.ctx)) is None:
         plan.run.append(call)

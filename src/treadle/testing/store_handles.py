@@ -32,9 +32,7 @@ def began(run_id: str) -> RunBegan:
 
 
 class StoreHandles:
-    """Handles to the place that a test uses. `shared` is whether processes can share it."""
-
-    shared = True
+    """Handles to the place that a test uses."""
 
     async def open_store(self) -> Store:
         """Return a new handle to the place that this test uses."""

@@ -41,6 +41,7 @@ ODD_IDS = [
 """IDs that files and databases like to take for one another."""
 
 
+@pytest.mark.asyncio
 class JournalTests(StoreHandles):
     """What every store keeps of journals."""
 

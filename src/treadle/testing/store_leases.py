@@ -19,6 +19,7 @@ from treadle.ports.store import Store
 from treadle.testing.store_handles import AT, LONG, SHORT, StoreHandles, queued, said
 
 
+@pytest.mark.asyncio
 class LeaseTests(StoreHandles):
     """What every store keeps of leases."""
 

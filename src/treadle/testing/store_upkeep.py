@@ -31,6 +31,7 @@ from treadle.testing.store_handles import AT, LONG, StoreHandles, began, queued,
 from treadle.view import View, fold
 
 
+@pytest.mark.asyncio
 class UpkeepTests(StoreHandles):
     """What every store keeps of conversations as wholes."""
 
