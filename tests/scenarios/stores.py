@@ -71,9 +71,9 @@ class Kept:
 
     @property
     def size(self) -> int:
-        """How many bytes its files have."""
-        files = (path for path in self.folder.rglob("*") if path.is_file())
-        return sum(path.stat().st_size for path in files)
+        """How many bytes its files have; one under two names counts once."""
+        files = [path.stat() for path in self.folder.rglob("*") if path.is_file()]
+        return sum({file.st_ino: file.st_size for file in files}.values())
 
 
 @asynccontextmanager
