@@ -128,13 +128,14 @@ def conversations_page() -> str:
     """Return what conversations, decisions and stores are made of."""
     header = ("Member", "What it is")
     kinds = (Conversation, Receipt)
-    parts = [section(kind, table(header, members_of(kind))) for kind in kinds]
-    for kind in (PendingCall, Edit, Deny):
-        parts.append(section(kind, table(("Field", "Type", "Default"), settings_of(kind))))
-    parts.append(f"## open_store\n\n{prose(open_store)}")
-    for kind in (MemoryStore, FileStore, SQLiteStore):
-        parts.append(f"## {kind.__name__}\n\n{prose(kind)}")
-    return page("Conversations and stores", *parts)
+    fields = ("Field", "Type", "Default")
+    return page(
+        "Conversations and stores",
+        *(section(kind, table(header, members_of(kind))) for kind in kinds),
+        *(section(kind, table(fields, settings_of(kind))) for kind in (PendingCall, Edit, Deny)),
+        f"## open_store\n\n{prose(open_store)}",
+        *(f"## {kind.__name__}\n\n{prose(kind)}" for kind in (MemoryStore, FileStore, SQLiteStore)),
+    )
 
 
 def tools_page() -> str:
@@ -332,6 +333,8 @@ def types_of(kind: type) -> dict[str, str]:
 def members_of(kind: type) -> Iterator[Cells]:
     """Yield each public method and property, with what its docstring says first."""
     for name, member in vars(kind).items():
+        if isinstance(member, classmethod):
+            member = member.__func__
         if not name.startswith("_") and (isinstance(member, property) or callable(member)):
             yield name, first_sentence(member)
 

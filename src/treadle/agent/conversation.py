@@ -191,10 +191,10 @@ class Conversation:
             )
         name = f"conv_{new_stamp()}" if new_id is None else check_id(new_id, "conversation")
         branch = Conversation(self._store, await self._store.fork(self.id, revision, name))
-        await branch.begin_as_fork(self.id, revision)
+        await branch._begin_as_fork(self.id, revision)  # noqa: SLF001 its own class
         return branch
 
-    async def begin_as_fork(self, parent: str, revision: int) -> None:
+    async def _begin_as_fork(self, parent: str, revision: int) -> None:
         """Write where a copy comes from, and leave behind what belongs to its parent."""
         view, at = await self.view(), _now()
         entries: list[AnyEntry] = [Forked(run_id="", at=at, parent=parent, revision=revision)]
