@@ -146,8 +146,7 @@ class Folder:
             return
         mark = self.root / "format"
         if not mark.exists():
-            for each in (self._conversations, self.runs, self._temp):
-                each.mkdir(parents=True, exist_ok=True)
+            self.root.mkdir(parents=True, exist_ok=True)
             write_new(mark, b"%d\n" % FORMAT)
             sync_folder(self.root)
         found = mark.read_bytes().strip()
@@ -157,6 +156,12 @@ class Folder:
                 f"{found.decode(errors='replace')}, this version knows {FORMAT}. "
                 "Upgrade the package; nothing was touched."
             )
+        folders = (self._conversations, self.runs, self._temp)
+        missing = [each for each in folders if not each.exists()]  # copies drop empty ones
+        for each in missing:
+            each.mkdir(exist_ok=True)
+        if missing:
+            sync_folder(self.root)
         self._clear()
         self._ready = True
 
