@@ -23,6 +23,7 @@ from treadle import (
     open_store,
 )
 from treadle.testing import ScriptedModel
+from treadle.values import is_array, is_object
 
 VERSIONS = sorted(path.name for path in formats.FORMATS.iterdir() if path.is_dir())
 every_format = pytest.mark.parametrize("version", VERSIONS)
@@ -58,15 +59,13 @@ async def test_read_for_ever(version: str, kind: str, tmp_path: Path) -> None:
 
 def holds(now: Any, before: Any, place: str) -> None:
     """Check that all of what was told is told now; newer versions may tell more of a thing."""
-    if isinstance(before, dict):
-        fields: dict[str, Any] = before
-        for name, value in fields.items():
+    if is_object(before):
+        for name, value in before.items():
             assert name in now, place
             holds(now[name], value, f"{place}.{name}")
-    elif isinstance(before, list):
-        items: list[Any] = before
-        assert len(now) == len(items), place
-        for number, value in enumerate(items):
+    elif is_array(before):
+        assert len(now) == len(before), place
+        for number, value in enumerate(before):
             holds(now[number], value, f"{place}[{number}]")
     else:
         assert now == before, place
