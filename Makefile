@@ -1,7 +1,7 @@
 # The commands of this project. Each sets up what it needs; a second time that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check unit docs e2e contract databases lint fmt arch types cov recordings reference bench lock clean
+.PHONY: help setup demo test check unit docs e2e contract databases lint fmt arch types cov recordings reference crash bench lock clean
 
 PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; do \
 	"$$each" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
@@ -113,8 +113,12 @@ recordings: .venv/.setup ## recorded provider traffic, as a table
 reference: .venv/.setup ## write docs/reference anew, from the code
 	$(BIN)/python tools/regenerate.py
 
+crash: .venv/.setup ## kill runs at every append, on every durable store (about 20 minutes)
+	$(BIN)/python -m tests.crash.sweep $(CRASH)
+
 bench: .venv/.setup ## speed, as ratios to a hand-written floor
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.stores $(STORES)
 
 clean: ## remove everything that the commands here made
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
