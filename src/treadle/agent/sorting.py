@@ -65,11 +65,12 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
     """Sort a call that did not begin, or that somebody has decided on."""
     decision, asked = standing.decided.get(call.id), standing.asked.get(call.id)
     tool = work.setup.registry.get(call.name)
-    if asked is not None and not still_means(asked, call, work.setup.registry):
+    denied = decision is not None and decision.verdict == "deny"
+    if asked is not None and not denied and not still_means(asked, call, work.setup.registry):
         standing.decided.pop(call.id, None)
         decision = asked = None  # what was decided on is not what would run
     if decision is not None:
-        if decision.verdict == "deny":
+        if denied:
             why = f" The reason: {decision.reason}" if decision.reason else ""
             text = f"Not run: somebody looked at this call and did not approve it.{why}"
             plan.refuse.append(work.runner.refuse(call, text, "approval"))
