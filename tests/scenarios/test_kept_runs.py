@@ -1,4 +1,16 @@
-"""Runs on every store: cut off anywhere, they leave a valid history, and go on in a new process."""
+"""Runs on every store: cut off anywhere, they leave a valid history, and go on in a new process.
+
+| Behaviour | Here, or how it is settled |
+| --- | --- |
+| B202 | a store makes a run durable; its ID is on the handle before the first step (W4) |
+| B203 | after every reply and outcome: `test_a_crash_in_the_second_of_four_rounds` |
+| B204, B205 | entries in one journal instead of records (C6): `test_how_runs_end` |
+| B206 | `Conversation.runs`, `store.find`: `test_unfinished_runs_are_found`; test_kept_ids.py |
+| B207 | a failed save fails the run (W3): `test_a_store_that_fails`; numbers: test_kept_values.py |
+| B208 | `test_a_crash_in_the_second_of_four_rounds`, `test_resumed_twice_and_too_late` |
+| B209 | mid-run too: `test_a_crash_and_the_same_run` |
+| S55 of swarms and graphs, S57 `best_effort`, W19 | there are none yet |
+"""
 
 from __future__ import annotations
 
@@ -301,6 +313,32 @@ async def test_resumed_twice_and_too_late(kept: Kept) -> None:
 
     after = (await kept.conversation()).head
     assert (after.revision, after.status) == (before.revision, "answered")
+
+
+async def test_unfinished_runs_are_found(kept: Kept) -> None:
+    """W4, B206: by the status of their conversations, and every run by its ID."""
+
+    @tool
+    async def ask() -> Interrupt:
+        """Ask."""
+        return Interrupt("human")
+
+    script = [calls(("1", "ask", {})), "fine", calls(("2", "ask", {}))]
+    agent = Agent("a", ScriptedModel(script), tools=[ask], store=kept.open())
+    await agent.run("x", conversation=kept.id("paused"), run_id=kept.id("r1"))
+    await agent.run("x", conversation=kept.id("answered"))
+    await Dying(kept.open(), 2).run(agent, "x", conversation=kept.id("dead"), run_id=kept.id("r2"))
+    store = await kept.reopen()
+
+    found: dict[str, str | None] = {}
+    for status in ("running", "paused"):
+        for each in await Conversation.list(store=store, status=status, limit=1000):
+            if each.id.endswith(kept.stamp):
+                found[each.id] = each.head.run_id
+    assert found == {kept.id("paused"): kept.id("r1"), kept.id("dead"): kept.id("r2")}
+    for name, run_id in found.items():
+        assert run_id is not None
+        assert await store.find(run_id) == name
 
 
 class Failing:
