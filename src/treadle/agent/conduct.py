@@ -26,6 +26,7 @@ async def conduct(work: Work) -> AnyResult:
     try:
         return await Loop(work).run()
     finally:
+        work.bus.close()  # also when settling failed: no reader waits for ever
         work.stop_timer()
         if work.recorder is not None:
             await work.recorder.close()
