@@ -184,7 +184,9 @@ class _Threads:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="treadle-files")
             working = self._pool.submit(self._work, work)
-        return await asyncio.shield(asyncio.wrap_future(working))
+        ended = asyncio.wrap_future(working)
+        ended.add_done_callback(_hear)
+        return await asyncio.shield(ended)
 
     def abandon(self) -> None:
         """Let the threads end when they have done what waits. The next work begins anew."""
@@ -371,3 +373,9 @@ def _restored(journal: Journal, batch: Batch) -> Batch:
         if (content := journal.content(digest)) is not None
     }
     return replace(batch, entries=with_media(batch.entries, media))
+
+
+def _hear(ended: asyncio.Future[T]) -> None:
+    """Take note of an error that nobody waits for any more: asyncio would log it."""
+    if not ended.cancelled():
+        ended.exception()
