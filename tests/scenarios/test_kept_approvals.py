@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -249,3 +250,32 @@ async def test_paused_again_and_again(kept: Kept) -> None:
         ended = [e.result.call_id for _, e in entries if isinstance(e, CallEnded)]
         assert ended == ["1", "2"]
         assert (result.turns, result.usage) == (whole.turns, whole.usage)
+
+
+async def test_decided_and_resumed_twice_at_once(kept: Kept) -> None:
+    """BS-41, BS-47: two processes resume: the call runs once; of two decisions the first counts."""
+    script = [calls(("m", "mail", {"to": "ann"})), "done", calls(("n", "mail", {"to": "bob"}))]
+    agent = Agent("a", ScriptedModel(script), tools=TOOLS)
+    first = await agent.run("go", conversation=kept.id(), store=kept.open())
+    yes = {"m": Approve()}
+    runs = [agent.resume(first.run_id, store=kept.open(), decisions=yes) for _ in range(2)]
+    ends = [await run for run in runs]
+    assert [end.output for end in ends] == ["done", "done"]
+    assert list(ends[0].messages) == list(ends[1].messages) == await kept.messages()
+    assert ran == [f"mail ann {first.run_id}:m"]
+
+    run = agent.start("more", conversation=kept.id(), store=kept.open())
+    await run
+    no = {"n": Deny("no")}
+    async with asyncio.TaskGroup() as group:
+        deciding = [group.create_task(refusal(run.decide(each))) for each in ({"n": Approve()}, no)]
+    assert sorted(each.result() for each in deciding) == [False, True]
+
+
+async def refusal(deciding: Coroutine[Any, Any, None]) -> bool:
+    """Whether it is refused."""
+    try:
+        await deciding
+    except InvalidInput:
+        return True
+    return False

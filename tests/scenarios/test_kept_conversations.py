@@ -23,6 +23,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -290,3 +291,20 @@ async def test_deleted(kept: Kept) -> None:
     assert texts(result.messages) == ["y", "ok"]
     if kept.folder.joinpath("kept").exists():
         assert not any(b"x" * 5000 in p.read_bytes() for p in kept.folder.rglob("*") if p.is_file())
+
+
+async def test_nobody_waits_any_more(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
+    """BS-67: a look that was given up on fails in silence, and the next one works."""
+    store = kept.open()
+    await store.create(kept.id())
+    for _ in range(10):
+        looking = asyncio.ensure_future(store.head(kept.id("nobody")))
+        await asyncio.sleep(0)
+        looking.cancel()
+        with pytest.raises((asyncio.CancelledError, ConversationNotFound)):
+            await looking
+    assert (await store.head(kept.id())).revision == 0
+    await store.close()
+    gc.collect()
+    await asyncio.sleep(0)
+    assert caplog.messages == []

@@ -13,6 +13,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
+from pydantic import BaseModel
 
 from tests.agent.parts import check_answered
 from tests.scenarios.provider import provider, saying
@@ -350,3 +351,28 @@ async def test_state_that_the_caller_brings(kept: Kept) -> None:
         "session::stays": Color.RED,
         "session::order": Order(1, Decimal("1.10")),
     }
+
+
+class Bill(BaseModel):
+    total: Decimal
+    by_name: dict[str, int]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Order, '{"number": 1, "price": "1.10", "lines": ["a"]}'),
+        (Bill, '{"total": "1.10", "by_name": {"a": 1}}'),
+        (list[Order], '{"result": [{"number": 1, "price": "1.10"}]}'),
+        (int | None, '{"result": null}'),
+    ],
+    ids=["dataclass", "model", "list", "union"],
+)
+async def test_typed_outputs(kept: Kept, kind: Any, text: str) -> None:
+    """B208, BS-37: a run that has answered gives its output again in its type, in any process."""
+    agent = Agent("a", ScriptedModel([text]), output_type=kind)
+    first = await agent.run("x", conversation=kept.id(), store=kept.open())
+    again = await agent.resume(first.run_id, store=await kept.reopen())
+
+    assert same(again.output, first.output)
+    assert type(again.output) is type(first.output)
