@@ -260,9 +260,8 @@ async def test_how_runs_end(kept: Kept) -> None:
         if number == 2:
             with pytest.raises(Overloaded):
                 await run
-    await kept.reopen()
-    conversation = await kept.conversation()
-    runs = await conversation.runs()
+    store = await kept.reopen()
+    runs = await (await kept.conversation()).runs()
 
     assert ends == [
         ("run.finished", "answer"),
@@ -275,18 +274,23 @@ async def test_how_runs_end(kept: Kept) -> None:
     assert runs[0].text == "fine"
     assert runs[2].error == "down"
     assert [r.place for r in runs] == [0, 2, 5, 7]
+    await check_forks(kept, agent.replace(store=store))
+
+
+async def check_forks(kept: Kept, agent: Agent[Any, Any]) -> None:
+    """Fork after each of the runs, and go on."""
+    conversation = await kept.conversation()
     with pytest.raises(InvalidInput, match="has not ended"):
         await conversation.fork(kept.id("r3"))
-    branches = [
-        await conversation.fork(kept.id(f"r{n}"), new_id=kept.id(f"f{n}")) for n in (0, 1, 2)
-    ]
+    forks = [(kept.id(f"r{number}"), kept.id(f"f{number}")) for number in range(3)]
+    branches = [await conversation.fork(run, new_id=new) for run, new in forks]
     branches.append(await conversation.fork(new_id=kept.id("f3")))
     whole = await conversation.messages()
     for branch, length in zip(branches, (2, 5, 7, 10), strict=True):
         messages = await branch.messages()
         check_answered(messages)
         assert messages == whole[:length]
-        more = agent.replace(model=ScriptedModel(["more"]), store=store)
+        more = agent.replace(model=ScriptedModel(["more"]))
         assert (await more.run("on", conversation=branch.id)).output == "more"
 
 
