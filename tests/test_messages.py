@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +104,56 @@ def test_every_part_survives_json() -> None:
 
 
 def test_a_thread_keeps_what_codecs_made_of_it() -> None:
-    """Copies share it."""
+    """Copies know it, too, and each goes its own way from there."""
     thread = Thread([Message.user("a")])
     thread.encoded["codec"] = b"bytes"
+    copied = Thread(thread)
+    copied.append(Message.user("b"))
+    copied.extend([Message.user("c")])
+    copied += [Message.user("d")]
 
-    assert Thread(thread).encoded is thread.encoded
+    assert copied.encoded == thread.encoded == {"codec": b"bytes"}
+    copied.encoded["codec"] = b"more"
+    assert thread.encoded == {"codec": b"bytes"}
     assert Thread(list(thread)).encoded == {}
+    for other in (copy.copy(thread), copy.deepcopy(thread), pickle.loads(pickle.dumps(thread))):  # noqa: S301 our own
+        assert (type(other), list(other), other.encoded) == (Thread, list(thread), {})
+
+
+def _deleted(thread: Thread) -> None:
+    del thread[0]
+
+
+def _set(thread: Thread) -> None:
+    thread[0] = Message.user("x")
+
+
+def _cut(thread: Thread) -> None:
+    thread[:1] = []
+
+
+def _doubled(thread: Thread) -> None:
+    thread *= 2
+
+
+CHANGES: list[Callable[[Thread], object]] = [
+    _deleted,
+    _set,
+    _cut,
+    _doubled,
+    lambda thread: thread.insert(0, Message.user("x")),
+    lambda thread: thread.pop(),
+    lambda thread: thread.remove(thread[0]),
+    lambda thread: thread.clear(),
+    lambda thread: thread.reverse(),
+    lambda thread: thread.sort(key=str),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_thread_that_is_changed_forgets(change: Callable[[Thread], object]) -> None:
+    """What was encoded holds for the first messages only as long as they are the first."""
+    thread = Thread([Message.user("b"), Message.user("a")])
+    thread.encoded["codec"] = b"bytes"
+    change(thread)
+    assert thread.encoded == {}

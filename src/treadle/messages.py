@@ -6,6 +6,7 @@ import base64
 import mimetypes
 import re
 from collections.abc import Iterable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -256,15 +257,39 @@ class Thread(list[Message]):
     """A list of messages that remembers how codecs have encoded them.
 
     `encoded` belongs to the codecs: each keeps what it made of the first messages under its own
-    key, so that continuing from `RunResult.messages` costs only what is new. Codecs compare by
-    identity before they trust it, so any change to the list is safe.
+    key, so that continuing from `RunResult.messages` costs only what is new. Adding at the end
+    keeps it; every other change to the list forgets it.
     """
 
     __slots__ = ("encoded",)
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         super().__init__(messages)
-        self.encoded: dict[object, Any] = messages.encoded if isinstance(messages, Thread) else {}
+        self.encoded: dict[object, Any] = (
+            dict(messages.encoded) if isinstance(messages, Thread) else {}
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Thread, (list(self),)
+
+
+def _forgetting(name: str) -> Any:
+    """Return a method of `list` that forgets how the messages were encoded."""
+    method = getattr(list, name)
+
+    @wraps(method)
+    def changed(self: Thread, *arguments: Any, **options: Any) -> Any:
+        self.encoded = {}
+        return method(self, *arguments, **options)
+
+    return changed
+
+
+for _name in (
+    *("__setitem__", "__delitem__", "__imul__"),
+    *("insert", "pop", "remove", "clear", "reverse", "sort"),
+):
+    setattr(Thread, _name, _forgetting(_name))
 
 
 def as_parts(content: str | UserPart | Iterable[str | UserPart]) -> tuple[UserPart, ...]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from tests.agent.parts import add
 from treadle import (
     Agent,
     Interrupt,
     InvalidInput,
+    MemoryStore,
     Message,
     Middleware,
     ModelError,
@@ -175,3 +179,55 @@ def test_agents_can_be_kept_in_sets() -> None:
     first, second = Agent("a", tools=[ask]), Agent("a", tools=[ask])
 
     assert len({first, second, first}) == 2
+
+
+async def _by_run(agent: Agent[Any, Any]) -> None:
+    await agent.run("x")
+
+
+async def _by_start(agent: Agent[Any, Any]) -> None:
+    run = agent.start("x")
+    async for _ in run:
+        pass
+    await run
+
+
+async def _by_stream(agent: Agent[Any, Any]) -> None:
+    async for _ in agent.stream("x"):
+        pass
+
+
+STORE = MemoryStore()
+
+
+async def _stored(agent: Agent[Any, Any]) -> None:
+    await agent.run("x", store=STORE, conversation="c")
+
+
+@pytest.mark.parametrize("way", [_by_run, _by_start, _by_stream, _stored])
+async def test_a_finished_run_leaves_no_garbage(
+    way: Callable[[Agent[Any, Any]], Awaitable[None]],
+) -> None:
+    """All of it goes when it ends: the collector has nothing to find, and pauses nobody."""
+    script = [calls(("1", "add", {"a": 1, "b": 2}), ("2", "add", {"a": 1, "b": 2})), "done"]
+
+    agent = Agent("a", ScriptedModel(script * 6), tools=[add])
+
+    async def once() -> None:
+        await way(agent)
+        await asyncio.sleep(0)  # what was called back meanwhile
+
+    await once()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            await once()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = [item for item in gc.garbage if type(item).__module__.startswith("treadle")]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert left == []

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from treadle.events import AnyEvent, Event, ReasoningDelta, TextDelta
+from treadle.events import AnyEvent, Event, ReasoningDelta, TextDelta, ToolProgress
 from treadle.ports.observer import Observer
 
 MOST_WAITING = 4096
@@ -175,3 +176,25 @@ async def deliver(reader: Reader, observer: Observer) -> None:
                 await answer
         except (Exception, SystemExit):
             log.exception("observer %r failed on %s of run %s", observer, event.type, event.run_id)
+
+
+class Progress:
+    """Brings a tool's progress to the events, from the loop's thread or any other."""
+
+    __slots__ = ("_bus", "_home", "_loop", "_span")
+
+    def __init__(self, bus: EventBus, span: str) -> None:
+        self._bus = bus
+        self._span = span
+        self._home = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, call_id: str, tool: str, progress: Any) -> None:
+        """Tell how far a call is."""
+        if not self._bus.live:
+            return
+        event = (ToolProgress, self._span, None, call_id, tool, progress)
+        if threading.get_ident() == self._home:
+            self._bus.emit(*event)
+        else:
+            self._loop.call_soon_threadsafe(self._bus.emit, *event)

@@ -191,7 +191,7 @@ class Conversation:
             )
         name = f"conv_{new_stamp()}" if new_id is None else check_id(new_id, "conversation")
         branch = Conversation(self._store, await self._store.fork(self.id, revision, name))
-        await branch._begin_as_fork(self.id, revision)  # noqa: SLF001 its own class
+        await branch._begin_as_fork(self.id, revision)
         return branch
 
     async def _begin_as_fork(self, parent: str, revision: int) -> None:

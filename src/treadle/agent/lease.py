@@ -31,11 +31,11 @@ class Ownership:
     next renewal is, in the loop's time.
     """
 
-    __slots__ = ("_alive_until", "_lost", "_store", "due", "lease")
+    __slots__ = ("_alive_until", "_store", "due", "lease", "lost")
 
     def __init__(self, store: Store, lost: Callable[[TreadleError], None]) -> None:
         self._store = store
-        self._lost = lost
+        self.lost = lost
         self._alive_until = 0.0
         self.due = 0.0
         self.lease: Lease | None = None
@@ -101,14 +101,14 @@ class Ownership:
         except LeaseLost as error:
             if self.lease is lease:  # else it was let go meanwhile
                 self.lease = None
-                self._lost(error)
+                self.lost(error)
         except Exception as error:  # noqa: BLE001 a store's driver may raise anything
             self.due = loop.time() + RETRY_SECONDS
             if self.due < self._alive_until:
                 return
             lost = StoreUnavailable(f"The lease could not be renewed in time: {error}")
             lost.__cause__ = error
-            self._lost(lost)
+            self.lost(lost)
         else:
             self._renewed()
 

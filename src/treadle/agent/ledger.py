@@ -20,6 +20,7 @@ from treadle.errors import (
     TreadleError,
 )
 from treadle.journal import AnyEntry, CancelAsked, MessageQueued, RunBegan, RunResumed
+from treadle.messages import Thread
 from treadle.ports.store import Head, Store, ends_lease
 from treadle.view import RunRecord, View
 
@@ -110,6 +111,11 @@ class Ledger:
             await ask_to_stop(self.store, start.conversation_id, None, reason)
             return await claim(start.conversation_id, start.run_id, wait=True)
 
+    def remember(self, thread: Thread) -> None:
+        """Let the next run of the conversation know how this one's messages were encoded."""
+        if self.view.settled == thread:
+            self.view.settled.encoded = thread.encoded
+
     async def close(self) -> None:
         """Let the conversation go, and remember what is known of it."""
         head, self._head, self._opened = self._head, None, False
@@ -121,6 +127,7 @@ class Ledger:
             views_of(self.store).put(head, self.view)
         if self._ownership.lease is not None:
             await self._ownership.release()
+        self._cancelled = self._ownership.lost = _nobody  # who listened may go
 
     def check(self) -> None:
         """Refuse to go on when the lease has ended, as after a long freeze of this process.
@@ -203,3 +210,7 @@ class Ledger:
                 await asyncio.sleep(min(WAIT_SECONDS, seconds))
             if loop.time() >= self._ownership.due:
                 await self._ownership.renew()
+
+
+def _nobody(news: object) -> None:
+    """Nobody listens any more."""

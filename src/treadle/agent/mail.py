@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 
+from treadle.agent.bus import EventBus
 from treadle.agent.inbox import Inbox
 from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunStart
@@ -17,14 +17,15 @@ from treadle.messages import Thread
 class Mail:
     """Takes messages in as soon as the run has begun, and settles those that come too late.
 
-    `opened` is whether it has. `tell` emits an event.
+    `opened` is whether it has.
     """
 
-    def __init__(self, inbox: Inbox, start: RunStart, tell: Callable[..., None]) -> None:
+    def __init__(self, inbox: Inbox, start: RunStart, bus: EventBus, span: str) -> None:
         self._inbox = inbox
+        self._bus = bus
+        self._span = span
         self._run_id = start.run_id
         self._on_steer = start.on_steer
-        self._tell = tell
         self._recorder: Recorder | None = None
         self._early: list[tuple[MessageQueued, asyncio.Future[None]]] = []
         self.opened = False
@@ -57,7 +58,7 @@ class Mail:
             await self._recorder.applied(ids)
         for id, message in zip(ids, self._inbox.settle(ids, "applied"), strict=True):
             thread.append(message)
-            self._tell(SteerApplied, id, message.text)
+            self._bus.emit(SteerApplied, self._span, None, id, message.text)
 
     @property
     def keeps_going(self) -> bool:
@@ -78,4 +79,5 @@ class Mail:
         ids = tuple(self._inbox.waiting)
         found = self._inbox.settle(ids, "discarded" if discard else "carried_over")
         for id, message in zip(ids, found, strict=True):
-            self._tell(SteerDiscarded if discard else SteerCarriedOver, id, message.text)
+            kind = SteerDiscarded if discard else SteerCarriedOver
+            self._bus.emit(kind, self._span, None, id, message.text)

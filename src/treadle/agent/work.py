@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from msgspec import UNSET
 
 from treadle.agent.approval import PendingCall
 from treadle.agent.ask import Asker
-from treadle.agent.bus import EventBus
+from treadle.agent.bus import EventBus, Progress
 from treadle.agent.calls import Answers, CallIds
 from treadle.agent.ending import Ending, storable
 from treadle.agent.inbox import Inbox
@@ -26,7 +25,6 @@ from treadle.events import (
     Event,
     RunStarted,
     StopReason,
-    ToolProgress,
 )
 from treadle.ids import new_span_id
 from treadle.journal import (
@@ -70,7 +68,7 @@ class Work:
         self.thread = start.history
         self.state: State | None = None
         self.inbox = Inbox()
-        self.mail = Mail(self.inbox, start, self.tell)
+        self.mail = Mail(self.inbox, start, self.bus, self.span)
         self.recorder: Recorder | None = None
         if start.store is not None and start.resumption is None:
             self.recorder = self.record_into(start.store)
@@ -266,10 +264,8 @@ class Work:
             metadata=metadata,
             budget=self.budget,
             state=state,
-            report=self._report,
+            report=Progress(self.bus, self.span),
         )
-        self._home = threading.get_ident()
-        self._loop = asyncio.get_running_loop()
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
@@ -282,16 +278,6 @@ class Work:
             journal=self.recorder,
         )
         self.opened = True
-
-    def _report(self, call_id: str, tool: str, progress: Any) -> None:
-        """Bring a tool's progress to the events, from this thread or any other."""
-        if not self.bus.live:
-            return
-        event = (ToolProgress, self.span, None, call_id, tool, progress)
-        if threading.get_ident() == self._home:
-            self.bus.emit(*event)
-        else:
-            self._loop.call_soon_threadsafe(self.bus.emit, *event)
 
 
 def _answers_by_tool(setup: RunSetup) -> bool:

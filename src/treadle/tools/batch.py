@@ -71,20 +71,23 @@ class Batch:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks: set[asyncio.Task[None]] = set()
-
-                async def follow(place: int) -> None:
-                    for following in await self._run_place(place):
-                        tasks.add(group.create_task(follow(following)))
-                    outcome = self.outcomes[place]
-                    if outcome is not None and outcome.fatal is not None:
-                        for other in tasks - {asyncio.current_task()}:
-                            other.cancel()
-
-                tasks.update(group.create_task(follow(place)) for place in ready)
+                for place in ready:
+                    tasks.add(group.create_task(self._follow(place, group, tasks)))
         except BaseExceptionGroup as failures:
             if task is not None and task.cancelling() > before:
                 task.uncancel()  # the group's own: before Python 3.13 it may leave that behind
             raise failures.exceptions[0] from failures  # the first is why the others were cancelled
+
+    async def _follow(
+        self, place: int, group: asyncio.TaskGroup, tasks: set[asyncio.Task[None]]
+    ) -> None:
+        """Run one call, and start those that begin after it; a fatal one ends all others."""
+        for following in await self._run_place(place):
+            tasks.add(group.create_task(self._follow(following, group, tasks)))
+        outcome = self.outcomes[place]
+        if outcome is not None and outcome.fatal is not None:
+            for other in tasks - {asyncio.current_task()}:
+                other.cancel()
 
     async def _run_place(self, place: int) -> list[int]:
         """Run one call, write its outcome, and return the places of the calls that begin now."""

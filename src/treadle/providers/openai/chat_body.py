@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from itertools import count
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.messages import Message, Thread
+from treadle.messages import Thread
 from treadle.ports.model import DEFAULT_SETTINGS, ModelRequest, ModelSettings, ToolSpec
 from treadle.providers._json import decode, encode
 from treadle.providers.openai.chat_quick import quick
@@ -28,19 +28,17 @@ _WHOLE = frozenset({"model", "messages", "tools"})
 
 
 class _Encoded(Struct):
-    """What became of the first messages of a thread. Never changed, so that threads may share it.
+    """What became of the first `count` messages of a thread. Never changed: threads may share it.
 
-    `chunks[0]` is the first `settled` messages, every other chunk is one message; each object in
-    them has a comma before it. `opens` is used where neighbours merge: the object that was still
-    open before the first message and after each. `opaque` are the places of messages with opaque
-    data.
+    `chunks[0]` is the oldest of them in one piece, every other chunk is one message; each object
+    in them has a comma before it. `open` is the object that more messages may be merged into,
+    where neighbours merge.
     """
 
-    messages: list[Message]
-    settled: int
+    count: int
     chunks: list[bytes]
-    opens: list[Wire | None]
-    opaque: list[int]
+    open: Wire | None
+    first: Wire | None
 
 
 class ChatEncoder:
@@ -140,88 +138,49 @@ class ChatEncoder:
         known, first = thread.encoded.get(self._key), None
         if system and not self._dialect.system_role:
             first = {"role": "user", "content": system}
-        if isinstance(known, _Encoded) and known.opens[0] == first:
-            same, messages = _shared(known, thread)
-            if same < len(known.messages):
-                # Another thread may share what is kept: from here on, each keeps its own.
-                thread.encoded = dict(thread.encoded)
-            fresh, start = _continued(known, messages, same)
-        else:
-            fresh, start = _Encoded(list(thread), 0, [b""], [first], []), 0
-        if fresh is not known:
-            self._extend(fresh, start)
-            thread.encoded[self._key] = fresh
-        last = fresh.opens[-1]
-        return [*fresh.chunks, b"," + encode(last)] if last else fresh.chunks
+        if not isinstance(known, _Encoded) or known.first != first:
+            known = _Encoded(0, [b""], first, first)
+        if known.count != len(thread):
+            known = thread.encoded[self._key] = self._extended(known, thread)
+        if known.open:
+            return [*known.chunks, b"," + encode(known.open)]
+        return known.chunks
 
-    def _extend(self, encoded: _Encoded, start: int) -> None:
-        """Encode the messages from `start` on; `encoded` is not shared yet."""
-        chunks, dialect = encoded.chunks, self._dialect
-        for place, message in zip(count(start), encoded.messages[start:], strict=False):
+    def _extended(self, known: _Encoded, thread: Thread) -> _Encoded:
+        """Return what is known with the messages of the thread that are new."""
+        chunks, last, dialect = list(known.chunks), known.open, self._dialect
+        for message in islice(thread, known.count, None):
             ready = None if self._merges else quick(message, dialect)
             if ready is not None:
                 chunks.append(ready)
                 continue
-            if message.provider or any(part.provider for part in message.parts):
-                encoded.opaque.append(place)
             wires = wire_messages(message, dialect)
             if self._merges:
-                chunks.append(self._merge(encoded, wires))
-            elif len(wires) == 1:
-                chunks.append(b"," + encode(wires[0]))
+                closed, last = self._merged(last, wires, known.first)
+                chunks.append(closed)
             else:
                 chunks.append(b"".join([b"," + encode(wire) for wire in wires]))
         if len(chunks) > LOOSE:
             old = len(chunks) - LOOSE // 4
             chunks[:old] = [b"".join(chunks[:old])]
-            encoded.settled += old - 1
+        return _Encoded(len(thread), chunks, last, known.first)
 
-    def _merge(self, encoded: _Encoded, wires: list[Wire]) -> bytes:
-        """Return the objects that a message closes, and note the one it leaves open."""
-        last = encoded.opens[-1]
+    def _merged(
+        self, last: Wire | None, wires: list[Wire], first: Wire | None
+    ) -> tuple[bytes, Wire | None]:
+        """Return the objects that a message closes, and the one that is open after it."""
         closed: list[bytes] = []
         for wire in wires:
             if wire["role"] == "system":
                 wire["role"] = "user"
-            joins = self._dialect.merge_roles or last is encoded.opens[0]
+            joins = self._dialect.merge_roles or last is first
             if last and joins and last["role"] == wire["role"] != "tool":
                 last = _joined(last, wire)
                 continue
             if last:
                 closed.append(b"," + encode(last))
             last = wire
-        encoded.opens.append(last)
-        return b"".join(closed)
-
-
-def _shared(known: _Encoded, thread: Thread) -> tuple[int, list[Message]]:
-    """Return how many first messages are those that were encoded, and a copy of all messages.
-
-    Lists compare by identity first, which is quick. Equal messages have equal bytes, except that
-    opaque data may hold True for 1: those must be the very same.
-    """
-    messages, before = list(thread), known.messages
-    size = min(len(messages), len(before))
-    same = messages[:size] == before[:size]
-    if same and all(messages[place] is before[place] for place in known.opaque if place < size):
-        return size, messages
-    pairs = zip(messages, before, strict=False)
-    return next((place for place, (new, old) in enumerate(pairs) if new is not old), size), messages
-
-
-def _continued(known: _Encoded, messages: list[Message], same: int) -> tuple[_Encoded, int]:
-    """Return what to go on with for these messages, and how many of them it has the bytes of.
-
-    That is what is known itself when the messages are the same, else a copy. Messages that have
-    become one piece cannot be told apart again.
-    """
-    if same == len(messages) == len(known.messages):
-        return known, same
-    start = same if same >= known.settled else 0
-    settled = known.settled if start else 0
-    chunks = known.chunks[: start - settled + 1] if start else [b""]
-    opaque = [place for place in known.opaque if place < start]
-    return _Encoded(messages, settled, chunks, known.opens[: start + 1], opaque), start
+        return b"".join(closed), last
 
 
 def _joined(first: Wire, second: Wire) -> Wire:
