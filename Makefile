@@ -111,7 +111,7 @@ recordings: .venv/.setup ## recorded provider traffic, as a table
 	$(BIN)/python -m tools.recordings
 
 reference: .venv/.setup ## write docs/reference anew, from the code
-	$(BIN)/python tools/regenerate.py
+	$(BIN)/python -m tools.regenerate
 
 crash: .venv/.setup ## kill runs at every append, on every durable store (about 20 minutes)
 	$(BIN)/python -m tests.crash.sweep $(CRASH)

@@ -71,7 +71,7 @@ def store(lab: Lab) -> Sequence[Row]:
 
 
 def kept(lab: Lab) -> Sequence[Row]:
-    """Turn 10 and 200 of one conversation in an SQLite file; the floor writes three times a turn."""
+    """Turns 10 and 200 of one conversation in an SQLite file; the floor writes thrice a turn."""
     load = Load(count=TURNS, slices=2)
     reports = lab.compare("kept_chat", {"floor": load, "treadle": load})
     rows = list(_long_chat("kept", "in SQLite", reports, limit=2.0))

@@ -23,8 +23,8 @@ from treadle.journal import (
     RunSuspended,
     StateChanged,
 )
-from treadle.view import fold
 from treadle.state.scoped import StateWrite
+from treadle.view import fold
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENDS: tuple[StopReason, ...] = ("answer", "failed", "cancelled")

@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from tools.reference_examples import AN_ERROR, AN_EVENT, SETTINGS
 from treadle import (
     Agent,
     Conversation,
@@ -55,55 +56,6 @@ COLUMNS = "80"
 NOTE = "This page is made from the code by `tools/regenerate.py`."
 OF_THE_LOOP = {"added_usage", "close", "touched", "writes"}
 """Members of `RunContext` that are there for the loop."""
-
-AN_EVENT = """\
-```python
-import asyncio
-
-from treadle import Agent
-from treadle.testing import ScriptedModel
-
-
-async def main() -> None:
-    async for event in Agent("greeter", model=ScriptedModel(["Hello."])).stream("Hi!"):
-        print(event.type)
-        #> run.started
-        #> model.started
-        #> text.delta
-        #> model.finished
-        #> answer.stored
-        #> run.finished
-
-
-asyncio.run(main())
-```"""
-
-AN_ERROR = """\
-```python
-from treadle import Agent, TreadleError
-from treadle.testing import ScriptedModel
-
-try:
-    Agent("greeter", model=ScriptedModel([])).run_sync("Hi!")
-except TreadleError as error:
-    print(type(error).__name__, error.result.stop_reason)
-    #> ConfigError failed
-```"""
-
-SETTINGS = """\
-```python
-from treadle import Agent, ModelSettings, Retry
-from treadle.testing import ScriptedModel
-
-agent = Agent(
-    "greeter",
-    model=ScriptedModel(["Hello."]),
-    settings=ModelSettings(temperature=0.2),
-    retry=Retry(attempts=5),
-)
-print(agent.run_sync("Hi!", settings=ModelSettings(seed=7)).output)
-#> Hello.
-```"""
 
 Cells = tuple[str, ...]
 
@@ -332,9 +284,10 @@ def types_of(kind: type) -> dict[str, str]:
 
 def members_of(kind: type) -> Iterator[Cells]:
     """Yield each public method and property, with what its docstring says first."""
-    for name, member in vars(kind).items():
+    members: dict[str, Any] = dict(vars(kind))
+    for name, member in members.items():
         if isinstance(member, classmethod):
-            member = member.__func__
+            member = getattr(kind, name)
         if not name.startswith("_") and (isinstance(member, property) or callable(member)):
             yield name, first_sentence(member)
 

@@ -23,7 +23,7 @@ async def langgraph(turns: int, answer: str, path: str) -> list[float]:
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # noqa: PLC0415
     from langgraph.graph import END, START, MessagesState, StateGraph  # noqa: PLC0415
 
-    async def node(state: MessagesState) -> dict:
+    async def node(_: MessagesState) -> dict:
         return {"messages": [AIMessage(answer)]}
 
     graph = StateGraph(MessagesState)

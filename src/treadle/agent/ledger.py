@@ -10,7 +10,7 @@ from treadle.agent.inbox import Inbox
 from treadle.agent.lease import Ownership
 from treadle.agent.outside import ask_to_stop
 from treadle.agent.setup import RunStart
-from treadle.agent.unbroken import unbroken
+from treadle.agent.unbroken import held, unbroken
 from treadle.agent.views import views_of
 from treadle.errors import (
     ConversationBusy,
@@ -30,6 +30,9 @@ ATTEND_SECONDS = 0.25
 """After so long a run begins to listen for what other processes write, and to renew its lease."""
 WAIT_SECONDS = 1.0
 """After so long listening is tried again when the store failed."""
+
+
+BeginAppend = Callable[[str, int, Sequence[AnyEntry], int | None], asyncio.Future[int]]
 
 
 class Ledger:
@@ -63,6 +66,8 @@ class Ledger:
         self._attending: asyncio.Task[None] | None = None
         # A store in memory says so of its method, and nothing can come in between.
         self._never_waits = getattr(store.append, "never_waits", False)
+        begins = getattr(store.append, "begins", False)
+        self._begin_append: BeginAppend | None = getattr(store, "begin_append") if begins else None  # noqa: B009 not of every store
 
     @property
     def record(self) -> RunRecord | None:
@@ -143,6 +148,8 @@ class Ledger:
         """Write one batch. Once begun it is written, and known, whoever is cancelled meanwhile."""
         if self._never_waits:
             return await self._write(entries, unless_more_than)
+        if self._begin_append is not None:
+            return await self._write_in_turn(entries, unless_more_than)
         return await unbroken(self._write_in_turn(entries, unless_more_than))
 
     async def _write_in_turn(
@@ -154,13 +161,24 @@ class Ledger:
     async def _write(self, entries: Sequence[AnyEntry], unless_more_than: int | None) -> bool:
         view = self.view
         while True:
+            cancelled = False
             try:
-                revision = await self.store.append(
-                    self.start.conversation_id,
-                    view.revision,
-                    entries,
-                    fence=self._ownership.fence,
-                )
+                if self._begin_append is not None:
+                    revision, cancelled = await held(
+                        self._begin_append(
+                            self.start.conversation_id,
+                            view.revision,
+                            entries,
+                            self._ownership.fence,
+                        )
+                    )
+                else:
+                    revision = await self.store.append(
+                        self.start.conversation_id,
+                        view.revision,
+                        entries,
+                        fence=self._ownership.fence,
+                    )
             except RevisionConflict:
                 before = view.revision
                 await self._catch_up()
@@ -174,6 +192,8 @@ class Ledger:
                     self.entered = any(isinstance(e, RunBegan | RunResumed) for e in entries)
                 if ends_lease(entries):
                     self._ownership.ended()
+                if cancelled:
+                    raise asyncio.CancelledError
                 return True
 
     async def _catch_up(self) -> None:

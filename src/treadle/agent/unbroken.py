@@ -27,3 +27,18 @@ async def _end_of(task: asyncio.Task[Any]) -> None:
             continue  # one is being raised already
     if not task.cancelled():
         task.exception()  # the cancellation is what the waiter hears of
+
+
+async def held(future: asyncio.Future[ResultT]) -> tuple[ResultT, bool]:
+    """Wait for a future whatever happens; return its result, and whether a cancellation came."""
+    cancelled = False
+    while not future.done():
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if future.cancelled():
+                raise
+            cancelled = True
+        except Exception:  # noqa: BLE001 it is the future's own, and raised below
+            break
+    return future.result(), cancelled

@@ -52,6 +52,9 @@ _known: WeakKeyDictionary[Store, Views] = WeakKeyDictionary()
 def views_of(store: Store) -> Views:
     """Return the views of a store; they go with it."""
     try:
-        return _known.setdefault(store, Views())
+        found = _known.get(store)
+        if found is None:
+            found = _known.setdefault(store, Views())
+        return found
     except TypeError:  # it cannot be referred to weakly, or hashed: nothing is kept
         return Views()

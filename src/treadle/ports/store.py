@@ -93,7 +93,10 @@ class Journals(Protocol):
 
         The head follows by `advanced`; a lease ends with the batch for which `ends_lease` holds. A
         method that never waits may have an attribute `never_waits` that is true: then callers take
-        no care that nothing comes in between.
+        no care that nothing comes in between. One with an attribute `begins` that is true has a
+        method `begin_append` of the same four arguments beside it, that returns a future of the
+        revision: whatever becomes of that, the write goes on. It spares callers who must not leave
+        a write half done a task for each.
 
         Raises:
             ConversationNotFound: there is none.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import weakref
@@ -104,6 +105,18 @@ class SQLiteStore:
         fence: int | None = None,
     ) -> int:
         """Write one batch and return its revision; see the port."""
+        return await self.begin_append(conversation_id, expected_revision, entries, fence)
+
+    append.begins = True  # pyright: ignore[reportFunctionMemberAccess] see the port
+
+    def begin_append(
+        self,
+        conversation_id: str,
+        expected_revision: int,
+        entries: Sequence[AnyEntry],
+        fence: int | None,
+    ) -> asyncio.Future[int]:
+        """Begin to write one batch; see the port."""
         batch = tuple(entries)
         runs = tuple(begins(batch))
         data, media = encode_batch(batch)
@@ -116,7 +129,7 @@ class SQLiteStore:
             unit.keep(known, media.items())
             return head.revision
 
-        return await self._write(apply, conversation_id, runs=runs)
+        return self._threads().writes.begin(Write((conversation_id,), runs, apply))
 
     async def read(self, conversation_id: str, from_revision: int = 0) -> Sequence[Batch]:
         """Return the batches after `from_revision`, oldest first."""
@@ -233,8 +246,8 @@ class SQLiteStore:
         now = self._clock.now()
         return unit.begin(Head(conversation_id=conversation_id, created_at=now, updated_at=now))
 
-    async def _write(self, apply: Callable[[Unit], T], *ids: str, runs: tuple[str, ...] = ()) -> T:
-        return await self._threads().writes.call(Write(ids, runs, apply))
+    async def _write(self, apply: Callable[[Unit], T], *ids: str) -> T:
+        return await self._threads().writes.call(Write(ids, (), apply))
 
     async def _read(self, question: Callable[[Reading], T]) -> T:
         return await self._threads().ask(question)

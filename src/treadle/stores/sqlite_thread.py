@@ -68,6 +68,10 @@ class SQLiteThread(Generic[WorkT]):
 
     async def call(self, work: WorkT) -> Any:
         """Return what comes of the work."""
+        return await self.begin(work)
+
+    def begin(self, work: WorkT) -> asyncio.Future[Any]:
+        """Begin the work and return what will tell its result. Cancelling that stops nothing."""
         call = Call(work)
         with self._lock:
             if self._inbox is None:
@@ -75,7 +79,7 @@ class SQLiteThread(Generic[WorkT]):
                 whole = (self._inbox, self._opening, self._serving)
                 threading.Thread(target=_run, args=whole, name=self._name, daemon=True).start()
             self._inbox.put(call)
-        return await call.future
+        return call.future
 
     async def stop(self) -> None:
         """Do what still waits, and close the connection. The next call begins anew."""
@@ -133,6 +137,11 @@ def _taken(inbox: _Inbox[WorkT]) -> tuple[list[Call[WorkT]], _End | None]:
 
 def tell(calls: Iterable[Call[Any]]) -> None:
     """Hand on what came of calls, waking each event loop once."""
+    calls = list(calls)
+    if len(calls) == 1:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            calls[0].loop.call_soon_threadsafe(calls[0].tell)
+        return
     by_loop: dict[asyncio.AbstractEventLoop, list[Call[Any]]] = {}
     for call in calls:
         by_loop.setdefault(call.loop, []).append(call)

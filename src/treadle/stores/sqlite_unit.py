@@ -43,6 +43,7 @@ SELECT (SELECT value FROM meta WHERE name = 'schema'),
   (SELECT json_group_array(json_array(id, conversation)) FROM runs
     WHERE id IN (SELECT value FROM json_each(:runs)))
 """  # noqa: S608 the columns are ours
+_ADD_ONE = "INSERT INTO batches VALUES (?, ?)"
 _FIND_RUN = "SELECT conversation FROM runs WHERE id = ?"
 _SAVE_ONE = """
 UPDATE conversations SET revision = ?, status = ?, run_id = ?, pending = ?, updated_at = ?,
@@ -199,6 +200,8 @@ class Unit:
     def flush(self) -> None:
         """Write what was noted so far."""
         run = self.connection.execute
+        if len(self._batches) == 1:  # alone it needs no care
+            run(_ADD_ONE, self._batches.pop())
         for key, digest, content in self._contents:
             run("INSERT INTO contents VALUES (?, ?) ON CONFLICT DO NOTHING", (digest, content))
             run("INSERT INTO uses VALUES (?, ?) ON CONFLICT DO NOTHING", (key, digest))
@@ -217,6 +220,8 @@ class Unit:
 
     def _insert(self, begin: str, rows: Sequence[tuple[Any, ...]], end: str = "") -> None:
         """Insert many rows by few statements, of few different texts so that they stay prepared."""
+        if not rows:
+            return
         left = iter(rows)
         count = len(rows)
         while count:

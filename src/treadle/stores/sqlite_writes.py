@@ -42,8 +42,7 @@ class Writing:
             call.error.__cause__ = error
 
     def _together(self, connection: sqlite3.Connection, calls: Sequence[Call[Write]]) -> None:
-        patience = self._place.patience
-        patiently(lambda: connection.execute("BEGIN IMMEDIATE"), patience)
+        self._patiently(connection, "BEGIN IMMEDIATE")
         known, self._known = self._fresh(connection), {}
         try:
             unit = Unit(connection, self._place, known)
@@ -51,7 +50,7 @@ class Writing:
             for call in calls:
                 _apply(call, unit)
             unit.flush()
-            patiently(lambda: connection.execute("COMMIT"), patience)
+            self._patiently(connection, "COMMIT")
         except BaseException:
             if connection.in_transaction:  # SQLite rolls back some failures by itself
                 connection.execute("ROLLBACK")
@@ -59,6 +58,14 @@ class Writing:
         self._known = known
         for conversation_id, revision in unit.news:
             self._notify(conversation_id, revision)
+
+    def _patiently(self, connection: sqlite3.Connection, statement: str) -> None:
+        try:
+            connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            patiently(lambda: connection.execute(statement), self._place.patience)
 
     def _fresh(self, connection: sqlite3.Connection) -> dict[str, Known]:
         """Return the heads that are known, or none when another connection has written."""
