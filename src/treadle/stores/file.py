@@ -255,10 +255,8 @@ class _Files:
         """Return the batches after a revision."""
         with self.folder.opened(conversation_id) as journal:
             readable(journal.head)
-            lines = journal.lines(after)
-            found = [
-                batch_of(line, f"{journal.path}: revision {line.head.revision}") for line in lines
-            ]
+            lines, name = journal.lines(after), str(journal.path)
+            found = [batch_of(line, f"{name}: revision {line.head.revision}") for line in lines]
             for number, line in enumerate(lines):
                 if _MEDIA in line.rest:
                     found[number] = _restored(journal, found[number])

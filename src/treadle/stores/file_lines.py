@@ -161,12 +161,14 @@ def lines_after(fd: int, path: Path, revision: int) -> Iterator[Line]:
     position = end - len(text)
     number = 0 if start == 0 else None
     expected: int | None = 0 if start == 0 else None
+    name = str(path)
     for line in text[:-1].split(b"\n"):
         position += len(line) + 1
-        where = f"{path}: the line that ends at byte {position}"
-        if number is not None:
+        if number is None:
+            where = f"{name}: the line that ends at byte {position}"
+        else:
             number += 1
-            where = f"{path}: line {number}"
+            where = f"{name}: line {number}"
         found = parsed(line + b"\n", position, where)
         if expected is not None and found.head.revision != expected:
             raise CorruptJournal(f"{where} has revision {found.head.revision}, not {expected}.")
