@@ -258,13 +258,14 @@ class Thread(list[Message]):
 
     `encoded` belongs to the codecs: each keeps what it made of the first messages under its own
     key, so that continuing from `RunResult.messages` costs only what is new. Adding at the end
-    keeps it; every other change to the list forgets it.
+    keeps it; every other change to the list forgets it, and is remembered as `changed`.
     """
 
-    __slots__ = ("encoded",)
+    __slots__ = ("changed", "encoded")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         super().__init__(messages)
+        self.changed = isinstance(messages, Thread) and messages.changed
         self.encoded: dict[object, Any] = (
             dict(messages.encoded) if isinstance(messages, Thread) else {}
         )
@@ -279,7 +280,7 @@ def _forgetting(name: str) -> Any:
 
     @wraps(method)
     def changed(self: Thread, *arguments: Any, **options: Any) -> Any:
-        self.encoded = {}
+        self.encoded, self.changed = {}, True
         return method(self, *arguments, **options)
 
     return changed

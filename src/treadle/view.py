@@ -33,6 +33,7 @@ from treadle.journal import (
     RunSuspended,
     StateChanged,
     UnknownEntry,
+    Verdict,
     ViewReset,
 )
 from treadle.messages import Message, Text, Thread, ToolCall, ToolResult
@@ -50,9 +51,9 @@ _OUTCOMES: dict[str, RunStatus] = {"answer": "answered", "limit": "answered", "f
 class RunRecord(Struct):
     """One run as the journal tells it.
 
-    It ended with `output`, or where that is
-    not set with `text`, that of its last reply; at `revision`. `place` is where in the history it
-    began. A run is superseded when another began before it had ended.
+    It ended with `output`, or where that is not set with `text`, that of its last reply; at
+    `revision`. `place` is where in the history it began, `results` what its tools gave, `verdicts`
+    what was decided on its calls. A run is superseded when another began before it had ended.
     """
 
     run_id: str
@@ -72,6 +73,8 @@ class RunRecord(Struct):
     revision: int = 0
     place: int = 0
     cancel: CancelAsked | None = None
+    results: list[ToolResult] = field(default_factory=list[ToolResult])
+    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
     last_at: datetime | None = None
     part_from: datetime | None = None
     parts: timedelta = timedelta()
@@ -199,6 +202,7 @@ class View:
     def _resumed(self, entry: RunResumed) -> None:
         record = self.runs[entry.run_id]
         record.status, record.reason, record.cancel = "running", "", None
+        record.stop_reason, record.error, record.output, record.revision = None, None, UNSET, 0
         record.parts, record.part_from = record.worked, entry.at  # what is between does not count
 
     def _replied(self, entry: ModelReplied) -> None:
@@ -246,6 +250,7 @@ class View:
         self._write(entry)
         record = self.runs[entry.run_id]
         record.usage = record.usage + entry.usage
+        record.results += (*entry.links, entry.result)
 
     def _close_calls(self) -> None:
         if self.open is not None:
@@ -294,6 +299,9 @@ class View:
         if entry.call_id in opened.decided or entry.call_id in opened.ended:
             return
         opened.decided[entry.call_id] = entry
+        record = self.runs.get(entry.run_id)
+        if record is not None:
+            record.verdicts[entry.call_id] = entry.verdict
         opened.unknown.discard(entry.call_id)
         if entry.raw is not None:
             self._edit(opened, entry.call_id, entry.raw)
@@ -315,6 +323,9 @@ class View:
             record.cancel = entry
 
     def _reset(self, entry: ViewReset) -> None:
+        last = self.last_run
+        if last is not None and last.status != "answered":
+            last.status = "superseded"  # what it was about is gone
         self.open = None
         self._settled = Thread(entry.messages)
 

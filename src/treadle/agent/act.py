@@ -56,6 +56,7 @@ class Actor:
         work = self._work
         outputs, ordinary = self._split(standing)
         value, rejected = self._value_of(outputs) if outputs else (None, "")
+        accepted = self._accepted(standing)  # by a process that died before it could end the run
         if reply is not None:
             final = bool(outputs) and not ordinary and not rejected
             work.asker.finished(work.budget.turns, reply, final=final)
@@ -82,6 +83,8 @@ class Actor:
             await self._answer_outputs(outputs, rejected, failed=failed)
             if not rejected and not failed and ending is None:
                 ending = Ending(stop_reason="answer", output=value)
+        elif accepted is not None and ending is None:
+            ending = Ending(stop_reason="answer", output=self._value_of((accepted,))[0])
         work.close_answers()
         if rejected and self.repairs > MOST_REPAIRS:
             raise OutputInvalid(
@@ -98,6 +101,16 @@ class Actor:
             call for call in calls if call.name == OUTPUT_TOOL and call.id not in standing.done
         )
         return outputs, tuple(call for call in calls if call.name != OUTPUT_TOOL)
+
+    def _accepted(self, standing: Standing) -> ToolCall | None:
+        """Return the output call that has been accepted already."""
+        if not self._work.answers_by_tool:
+            return None
+        for call in standing.calls:
+            found = standing.done.get(call.id)
+            if call.name == OUTPUT_TOOL and found is not None and not found.result.is_error:
+                return call
+        return None
 
     async def _carry_out(self, plan: Plan, standing: Standing, reply: ModelReply | None) -> None:
         """Put the reply into the history, run the calls that may run, answer those that do not."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -13,11 +12,8 @@ from msgspec.json import encode as encode_json
 from treadle.errors import InvalidInput
 from treadle.journal import ApprovalAsked, ApprovalDecided, Verdict
 from treadle.messages import ToolCall
-from treadle.ports.context import RunContext
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
-from treadle.tools.outcome import describe
 from treadle.tools.registry import ToolRegistry, short_hash
-from treadle.tools.tool import Tool
 from treadle.view import View
 
 
@@ -61,28 +57,6 @@ def still_means(asked: ApprovalAsked, call: ToolCall, registry: ToolRegistry) ->
     return asked.digest.partition(".")[2] == registry.definition.get(call.name, "")
 
 
-async def needs_approval(tool: Tool, call: ToolCall, ctx: RunContext[Any]) -> str | None:
-    """Return why the call has to wait ("" for always), or None when it may run at once.
-
-    A call whose arguments are no good runs into its error; nobody needs to look at it.
-    """
-    if tool.approval is False:
-        return None
-    try:
-        values = tool.decoder.decode(parse_arguments(call.raw))
-    except ArgumentsInvalid:
-        return None
-    if tool.approval is True:
-        return ""
-    try:
-        wanted = tool.approval(ctx, values)
-        if inspect.isawaitable(wanted):
-            wanted = await wanted
-    except Exception as error:  # noqa: BLE001 a rule is the user's code; when in doubt, ask
-        return f"The rule for its approval failed: {describe(error)}"
-    return "" if wanted else None
-
-
 def pending(view: View) -> list[PendingCall]:
     """Return the calls that wait for a decision."""
     if view.open is None:
@@ -118,21 +92,29 @@ def decided(
     return entries
 
 
-def _entry(
-    decision: Decision, call: ToolCall, asked: ApprovalAsked, registry: ToolRegistry, run_id: str
-) -> ApprovalDecided:
-    verdict: Verdict
-    raw, reason = None, ""
-    if isinstance(decision, Approve):
-        verdict = "approve"
-    elif isinstance(decision, Deny):
-        verdict, reason = "deny", decision.reason
-    elif isinstance(decision, Edit):  # pyright: ignore[reportUnnecessaryIsInstance] untyped callers
-        verdict, raw = "edit", _edited(decision, call, registry)
-    else:
+def verdict_of(decision: Decision) -> Verdict:
+    """Return the word for a decision.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    kind: Verdict | None = _VERDICTS.get(type(decision))
+    if kind is None:
         raise InvalidInput(
             f"{decision!r:.60} is no decision; give Approve(), Edit({{...}}) or Deny()."
         )
+    return kind
+
+
+_VERDICTS: dict[type, Verdict] = {Approve: "approve", Edit: "edit", Deny: "deny"}
+
+
+def _entry(
+    decision: Decision, call: ToolCall, asked: ApprovalAsked, registry: ToolRegistry, run_id: str
+) -> ApprovalDecided:
+    verdict = verdict_of(decision)
+    raw = _edited(decision, call, registry) if isinstance(decision, Edit) else None
+    reason = decision.reason if isinstance(decision, Deny) else ""
     return ApprovalDecided(
         run_id=run_id,
         at=datetime.now(UTC),
@@ -147,6 +129,10 @@ def _entry(
 def _edited(decision: Edit, call: ToolCall, registry: ToolRegistry) -> str:
     """Return the arguments of an edit as the model would have written them."""
     tool = registry.get(call.name)
+    if not isinstance(decision.arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(
+            f"Edit({decision.arguments!r:.60}): give a dict of arguments; {call.id!r} still waits."
+        )
     try:
         raw = encode_json({**call.arguments, **decision.arguments}).decode()
         if tool is not None:

@@ -35,7 +35,7 @@ class BudgetSpent(Exception):
 
 
 class Asker:
-    """Asks one run's model. `partial` is the text of an attempt that was cut off."""
+    """Asks one run's model. `partial` is the text that was seen and is not in the history yet."""
 
     __slots__ = (
         "_budget",
@@ -142,7 +142,7 @@ class Asker:
                 await setup.retry.clock.sleep(wait)
                 attempt += 1
             else:
-                self.partial = []
+                self.partial = [reply.message.text]  # until it is part of the history
                 reply = self._priced(reply)
                 self._budget.spend(reply.usage)
                 return reply

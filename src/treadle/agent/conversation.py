@@ -6,14 +6,17 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Self
+from typing import Self, get_args
+
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from treadle.agent.approval import PendingCall, pending
 from treadle.agent.history import own_history
 from treadle.agent.inbox import Receipt
 from treadle.agent.lease import WRITER, Ownership
 from treadle.agent.outside import ask_to_stop, queue, read_view, steering
-from treadle.errors import InvalidId, InvalidInput, RevisionConflict, RunNotFound
+from treadle.errors import ConfigError, InvalidId, InvalidInput, RevisionConflict, RunNotFound
 from treadle.ids import check_id, new_stamp
 from treadle.journal import (
     AnyEntry,
@@ -26,8 +29,10 @@ from treadle.journal import (
 from treadle.messages import Message, Thread, UserPart
 from treadle.ports.store import ConversationStatus, Head, Store
 from treadle.state.scoped import State
+from treadle.values import unpack
 from treadle.view import RunRecord, View
 
+STATUSES: tuple[str, ...] = get_args(ConversationStatus)
 log = logging.getLogger(__name__)
 
 
@@ -90,6 +95,10 @@ class Conversation:
         after: Conversation | None = None,
     ) -> list[Self]:
         """Return conversations, the last changed first; `after` the last one of the page before."""
+        if status is not None and status not in STATUSES:
+            raise ConfigError(f"status={status!r} is none of {', '.join(STATUSES)}.")
+        if not isinstance(limit, int) or limit < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"limit={limit!r}: give a number of conversations, at least 1.")
         last = after.head if after is not None else None
         return [cls(store, h) for h in await store.list(status=status, limit=limit, after=last)]
 
@@ -108,8 +117,19 @@ class Conversation:
         return Thread((await read_view(self._store, self.id, revision)).messages)
 
     async def runs(self) -> Sequence[RunRecord]:
-        """Return the runs, oldest first."""
-        return list((await self.view()).runs.values())
+        """Return the runs, oldest first, with their outputs and metadata as they were given.
+
+        Raises:
+            UnknownType: an output is of a class that is not registered in this process.
+        """
+        return [
+            replace(
+                record,
+                output=record.text if record.output is UNSET else unpack(record.output),
+                metadata={name: unpack(value) for name, value in record.metadata.items()},
+            )
+            for record in (await self.view()).runs.values()
+        ]
 
     async def entries(self, from_revision: int = 0) -> Sequence[tuple[str, AnyEntry]]:
         """Return the journal: every entry after a revision with its ID, `revision.n`."""
@@ -141,7 +161,7 @@ class Conversation:
 
     async def cancel(self, reason: str = "cancelled") -> None:
         """Ask the run under way, wherever it is, to stop; nothing when there is none."""
-        await ask_to_stop(self._store, self.id, None, reason)
+        await ask_to_stop(self._store, self.id, reason)
         await self.refresh()
 
     async def append(self, messages: Iterable[Message]) -> None:

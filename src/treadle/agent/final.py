@@ -48,6 +48,7 @@ class Final:
         if work.recorder is not None and not await self._store_answer(work.recorder, reply, ending):
             await work.say(reply)  # somebody steered at the last moment: another turn
             return None
+        work.asker.partial = []
         if reply.message.parts:
             work.thread.append(reply.message)
         if work.recorder is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
 from msgspec.structs import replace
 
 from treadle.agent.calls import tidy
 from treadle.errors import InvalidInput
-from treadle.messages import Message, Thread, ToolCall, ToolResult, UserPart, as_parts
+from treadle.messages import Message, Role, Thread, ToolCall, ToolResult, UserPart, as_parts
 from treadle.values import clean
 from treadle.view import interrupted
 
@@ -31,6 +32,9 @@ def _cleaned(part: UserPart) -> UserPart:
     return replace(part, **changes) if changes else part
 
 
+ROLES: tuple[str, ...] = get_args(Role)
+
+
 def own_history(history: Sequence[Message]) -> tuple[Thread, str | None]:
     """Return a thread that any provider accepts, and the text of a leading system message.
 
@@ -39,13 +43,20 @@ def own_history(history: Sequence[Message]) -> tuple[Thread, str | None]:
     Raises:
         InvalidInput: a result without a call, or an item that is no message.
     """
-    if isinstance(history, Thread):  # it comes from a result, and is valid
+    if isinstance(history, Thread) and not history.changed:  # it comes from a result, and is valid
         return Thread(history), None
     thread, system = Thread(), None
     waiting: tuple[ToolCall, ...] = ()
     for place, message in enumerate(history):
         if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] untyped callers
             raise InvalidInput(f"history holds Message objects, got {message!r:.60}.")
+        if message.role not in ROLES:
+            raise InvalidInput(
+                f"history has a message of role {message.role!r}; there are {ROLES}."
+            )
+        ids = [call.id for call in message.tool_calls]
+        if len(ids) != len(set(ids)):
+            raise InvalidInput(f"history has a message with two calls of one ID: {ids}.")
         if message.role == "system" and not place:
             system = message.text
             continue

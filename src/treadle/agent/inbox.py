@@ -8,6 +8,7 @@ from typing import Literal
 from treadle.messages import Message
 from treadle.view import ReceiptStatus
 
+Look = Callable[[str], Awaitable[ReceiptStatus]]
 OnSteer = Literal["continue", "carry_over", "discard"]
 
 
@@ -21,9 +22,7 @@ class Receipt:
 
     __slots__ = ("_look", "id", "status")
 
-    def __init__(
-        self, id: str, look: Callable[[str], Awaitable[ReceiptStatus]] | None = None
-    ) -> None:
+    def __init__(self, id: str, look: Look | None = None) -> None:
         self.id = id
         self.status: ReceiptStatus = "queued"
         self._look = look
@@ -51,9 +50,9 @@ class Inbox:
         """Queue a message."""
         self.waiting[id] = message
 
-    def receipt(self, id: str) -> Receipt:
-        """Return the receipt for a message."""
-        return self._receipts.setdefault(id, Receipt(id))
+    def receipt(self, id: str, look: Look | None = None) -> Receipt:
+        """Return the receipt for a message; `look` asks the journal about it."""
+        return self._receipts.setdefault(id, Receipt(id, look))
 
     def settle(self, ids: Iterable[str], status: ReceiptStatus) -> list[Message]:
         """Note what became of messages, and return them; those carried over wait on."""

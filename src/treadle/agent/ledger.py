@@ -10,7 +10,7 @@ from treadle.agent.inbox import Inbox
 from treadle.agent.lease import Ownership
 from treadle.agent.outside import ask_to_stop
 from treadle.agent.setup import RunStart
-from treadle.agent.unbroken import held, unbroken
+from treadle.agent.unbroken import done, unbroken
 from treadle.agent.views import views_of
 from treadle.errors import (
     ConversationBusy,
@@ -113,7 +113,7 @@ class Ledger:
             return await claim(start.conversation_id, start.run_id)
         except ConversationBusy:
             reason = f"Run {start.run_id!r} takes over."
-            await ask_to_stop(self.store, start.conversation_id, None, reason)
+            await ask_to_stop(self.store, start.conversation_id, reason)
             return await claim(start.conversation_id, start.run_id, wait=True)
 
     def remember(self, thread: Thread) -> None:
@@ -148,9 +148,21 @@ class Ledger:
         """Write one batch. Once begun it is written, and known, whoever is cancelled meanwhile."""
         if self._never_waits:
             return await self._write(entries, unless_more_than)
-        if self._begin_append is not None:
-            return await self._write_in_turn(entries, unless_more_than)
-        return await unbroken(self._write_in_turn(entries, unless_more_than))
+        if self._begin_append is None or self._lock.locked():
+            return await unbroken(self._write_in_turn(entries, unless_more_than))
+        async with self._lock:  # which waits for nobody
+            future = self._begin_append(
+                self.start.conversation_id, self.view.revision, entries, self._ownership.fence
+            )
+            cancelled = await done(future)
+            written = not isinstance(future.exception(), RevisionConflict)
+            if written:
+                self._written(future.result(), entries)
+        if not written:  # somebody was quicker
+            written = await unbroken(self._write_in_turn(entries, unless_more_than))
+        if cancelled:
+            raise asyncio.CancelledError
+        return written
 
     async def _write_in_turn(
         self, entries: Sequence[AnyEntry], unless_more_than: int | None
@@ -161,24 +173,13 @@ class Ledger:
     async def _write(self, entries: Sequence[AnyEntry], unless_more_than: int | None) -> bool:
         view = self.view
         while True:
-            cancelled = False
             try:
-                if self._begin_append is not None:
-                    revision, cancelled = await held(
-                        self._begin_append(
-                            self.start.conversation_id,
-                            view.revision,
-                            entries,
-                            self._ownership.fence,
-                        )
-                    )
-                else:
-                    revision = await self.store.append(
-                        self.start.conversation_id,
-                        view.revision,
-                        entries,
-                        fence=self._ownership.fence,
-                    )
+                revision = await self.store.append(
+                    self.start.conversation_id,
+                    view.revision,
+                    entries,
+                    fence=self._ownership.fence,
+                )
             except RevisionConflict:
                 before = view.revision
                 await self._catch_up()
@@ -187,14 +188,15 @@ class Ledger:
                 if unless_more_than is not None and len(self.inbox.waiting) > unless_more_than:
                     return False
             else:
-                view.take_in(revision, entries)
-                if not self.entered:
-                    self.entered = any(isinstance(e, RunBegan | RunResumed) for e in entries)
-                if ends_lease(entries):
-                    self._ownership.ended()
-                if cancelled:
-                    raise asyncio.CancelledError
+                self._written(revision, entries)
                 return True
+
+    def _written(self, revision: int, entries: Sequence[AnyEntry]) -> None:
+        self.view.take_in(revision, entries)
+        if not self.entered:
+            self.entered = any(isinstance(e, RunBegan | RunResumed) for e in entries)
+        if ends_lease(entries):
+            self._ownership.ended()
 
     async def _catch_up(self) -> None:
         """Take in what others have appended: only they can while this run owns it."""

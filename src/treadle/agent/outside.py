@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from treadle.agent.history import own_parts
-from treadle.agent.inbox import Receipt
+from treadle.agent.inbox import Look, Receipt
+from treadle.agent.lease import WRITER
 from treadle.agent.views import views_of
 from treadle.errors import ConversationFinalized, InvalidInput, RevisionConflict
 from treadle.ids import new_stamp
@@ -48,9 +49,10 @@ async def read_view(store: Store, conversation_id: str, revision: int | None = N
             view.take_in(batch.revision, batch.entries)
         views_of(store).put(head, view)
         return view
-    if not 0 <= revision <= head.revision:
+    if type(revision) is not int or not 0 <= revision <= head.revision:
         raise InvalidInput(
-            f"Conversation {conversation_id!r} has revisions 0 to {head.revision}, not {revision}."
+            f"Conversation {conversation_id!r} has revisions 0 to {head.revision}, "
+            f"not {revision!r}."
         )
     batches = await store.read(conversation_id)
     return fold((b.revision, b.entries) for b in batches if b.revision <= revision)
@@ -93,22 +95,34 @@ async def queue(store: Store, conversation_id: str, message: MessageQueued) -> R
             )
         return [message]
 
+    await append_from_outside(store, conversation_id, entries)
+    return Receipt(message.id, looking_into(store, conversation_id))
+
+
+def looking_into(store: Store, conversation_id: str) -> Look:
+    """Return what asks the journal of a conversation about a message."""
+
     async def look(id: str) -> ReceiptStatus:
         return (await read_view(store, conversation_id)).receipts[id]
 
-    await append_from_outside(store, conversation_id, entries)
-    return Receipt(message.id, look)
+    return look
 
 
-async def ask_to_stop(store: Store, conversation_id: str, run_id: str | None, reason: str) -> None:
-    """Ask the run under way (or only this one) to stop; nothing when there is none."""
+async def ask_to_stop(store: Store, conversation_id: str, reason: str) -> None:
+    """Ask the run under way, or about to begin, to stop; nothing when there is none."""
+    owner = (await store.head(conversation_id)).owner or ""
+    opening = owner.partition("@")[0]
 
     def entries(view: View) -> Sequence[AnyEntry]:
         last = view.last_run
-        if last is None or last.status != "running" or last.cancel is not None:
+        if last is not None and last.status == "running":
+            run_id = last.run_id
+            if last.cancel is not None:
+                return []
+        else:
+            run_id = opening
+        if run_id in ("", WRITER):
             return []
-        if run_id is not None and last.run_id != run_id:
-            return []
-        return [CancelAsked(run_id=last.run_id, at=datetime.now(UTC), reason=reason)]
+        return [CancelAsked(run_id=run_id, at=datetime.now(UTC), reason=reason)]
 
     await append_from_outside(store, conversation_id, entries)

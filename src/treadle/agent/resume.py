@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from treadle.agent.approval import decided
+from treadle.agent.approval import Decisions, decided, verdict_of
 from treadle.agent.ending import Ending
+from treadle.agent.outside import read_view
 from treadle.agent.setup import OnChange, Resumption
 from treadle.agent.sorting import tell_decided
 from treadle.agent.standing import standing_of
@@ -23,7 +24,7 @@ from treadle.errors import (
 )
 from treadle.events import RunStarted
 from treadle.limits import Budget
-from treadle.messages import Thread, ToolResult
+from treadle.messages import Thread
 from treadle.state.scoped import State
 from treadle.values import unpack
 from treadle.view import RunRecord, View
@@ -47,15 +48,19 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
     work.recorder = recorder = work.record_into(store)
     view = await recorder.open()
     record = record_to_resume(view, run_id)
-    work.thread = Thread(view.settled)
+    if record.revision and record.status == "answered":  # as things were when it had answered
+        view = await read_view(store, work.start.conversation_id, record.revision)
+        record = view.runs[run_id]
+    work.thread = Thread(view.messages)
     restore(work.budget, record)
     work.began -= record.seconds
     work.start_timer()
-    work.tool_results = results_since(view, record)
+    work.tool_results = list(record.results)
     metadata = {name: unpack(value) for name, value in record.metadata.items()}
     work.build(State.from_packed(view.state), metadata)
     ending = answered(record)
     if ending is not None:
+        _check_verdicts(resumption.decisions, record)
         return ending
     setup = work.setup
     await check_definition(record.definition, setup.definition, resumption.on_change, setup.agent)
@@ -84,10 +89,12 @@ def record_to_resume(view: View, run_id: str) -> RunRecord:
     if record is None:
         raise RunNotFound(f"There is no run {run_id!r} in this conversation.")
     last = view.last_run
-    if last is not record and record.status != "answered":
-        newer = last.run_id if last is not None else ""
+    if record.status == "superseded" or (last is not record and record.status != "answered"):
+        since = "its conversation was reset since"
+        if last is not None and last is not record:
+            since = f"run {last.run_id!r} has begun in its conversation since"
         raise RunSuperseded(
-            f"Run {run_id!r} cannot go on: run {newer!r} has begun in its conversation since. "
+            f"Run {run_id!r} cannot go on: {since}. "
             "Fork the conversation at an earlier revision to go back."
         )
     return record
@@ -108,11 +115,13 @@ def restore(budget: Budget, record: RunRecord) -> None:
     budget.tool_calls = record.tool_calls
 
 
-def results_since(view: View, record: RunRecord) -> list[ToolResult]:
-    """Return the results that the run has had so far."""
-    return [
-        result for message in view.settled[record.place :] for result in message.tool_results
-    ] + [ended.result for ended in (view.open.ended.values() if view.open is not None else ())]
+def _check_verdicts(decisions: Decisions, record: RunRecord) -> None:
+    """Refuse decisions that come too late to be what happened; to repeat them is no error."""
+    for call_id, decision in decisions.items():
+        before = record.verdicts.get(call_id)
+        if before is None or before != verdict_of(decision):
+            was = f"was decided on before: {before}" if before else "does not wait for a decision"
+            raise InvalidInput(f"Call {call_id!r} {was}; run {record.run_id!r} has answered.")
 
 
 async def check_definition(

@@ -11,7 +11,7 @@ from treadle.agent.bus import Reader
 from treadle.agent.conduct import conduct
 from treadle.agent.ending import Ending
 from treadle.agent.inbox import Receipt
-from treadle.agent.outside import append_from_outside, queue, steering
+from treadle.agent.outside import append_from_outside, looking_into, queue, steering
 from treadle.agent.result import AnyResult, OutputT, RunResult
 from treadle.agent.resume import record_to_resume
 from treadle.agent.work import Work
@@ -96,15 +96,16 @@ class Run(Generic[OutputT]):
             InvalidInput: there is nothing to say.
         """
         message, work = steering(inputs), self._work
-        receipt = work.inbox.receipt(message.id)
+        store = work.start.store
+        look = None if store is None else looking_into(store, self.conversation_id)
+        receipt = work.inbox.receipt(message.id, look)
         if not self._task.done() and not work.mail.opened:
             queued = work.mail.queue_early(message)
             await asyncio.wait([self._task, queued], return_when=asyncio.FIRST_COMPLETED)
             if queued.done():
                 return receipt
         if self._task.done() or (work.recorder is not None and work.recorder.knows_end):
-            store = work.start.store
-            if store is None:
+            if store is None or work.recorder is None or not work.recorder.entered:
                 raise ConversationFinalized(f"Run {self.id!r} is over; start another.")
             return await queue(store, self.conversation_id, message)
         await work.mail.queue(message)

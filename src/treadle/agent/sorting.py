@@ -9,12 +9,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from treadle import events
-from treadle.agent.approval import digest_of, needs_approval, still_means
+from treadle.agent.approval import digest_of, still_means
 from treadle.agent.standing import Standing
 from treadle.agent.work import Work
 from treadle.errors import ToolError
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import ToolCall
+from treadle.tools.approval import needs_approval
 from treadle.tools.outcome import ToolOutcome
 from treadle.view import interrupted
 
@@ -71,8 +72,7 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
         decision = asked = None  # what was decided on is not what would run
     if decision is not None:
         if denied:
-            why = f" The reason: {decision.reason}" if decision.reason else ""
-            text = f"Not run: somebody looked at this call and did not approve it.{why}"
+            text = _denied(decision.reason, ran=call.id in standing.began)
             plan.refuse.append(work.runner.refuse(call, text, "approval"))
         else:
             _run(plan, call, decision)
@@ -83,6 +83,14 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
     else:
         plan.ask.append((call, reason))
         plan.waiting.add(call.id)
+
+
+def _denied(reason: str, *, ran: bool) -> str:
+    if ran:  # it was asked whether to run it again
+        why = reason or "whether it took effect is unknown."
+        return f"The call was interrupted and is not run again. What somebody says of it: {why}"
+    why = f" The reason: {reason}" if reason else ""
+    return f"Not run: somebody looked at this call and did not approve it.{why}"
 
 
 def _sort_unknown(work: Work, standing: Standing, call: ToolCall, plan: Plan) -> None:

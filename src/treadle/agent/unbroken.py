@@ -29,8 +29,8 @@ async def _end_of(task: asyncio.Task[Any]) -> None:
         task.exception()  # the cancellation is what the waiter hears of
 
 
-async def held(future: asyncio.Future[ResultT]) -> tuple[ResultT, bool]:
-    """Wait for a future whatever happens; return its result, and whether a cancellation came."""
+async def done(future: asyncio.Future[Any]) -> bool:
+    """Wait until a future is done, whatever happens; return whether a cancellation came."""
     cancelled = False
     while not future.done():
         try:
@@ -39,6 +39,6 @@ async def held(future: asyncio.Future[ResultT]) -> tuple[ResultT, bool]:
             if future.cancelled():
                 raise
             cancelled = True
-        except Exception:  # noqa: BLE001 it is the future's own, and raised below
+        except Exception:  # noqa: BLE001 it is the future's own, and whoever asks gets it
             break
-    return future.result(), cancelled
+    return cancelled

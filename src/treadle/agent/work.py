@@ -180,6 +180,7 @@ class Work:
         self, reply: ModelReply, answers: Answers | None = None, after: Sequence[AnyEntry] = ()
     ) -> None:
         """Put a reply into the history, whose calls are about to be answered."""
+        self.asker.partial = []
         if reply.message.parts:
             self.thread.append(reply.message)
             self.answers = answers

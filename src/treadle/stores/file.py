@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, ConversationNotFound
+from treadle.errors import ConfigError, ConversationNotFound, CorruptJournal
 from treadle.journal import AnyEntry
 from treadle.ports.clock import SYSTEM_CLOCK, Clock
 from treadle.ports.store import Batch, ConversationStatus, Head, Lease, begins
@@ -287,8 +287,7 @@ class _Files:
         """Forget a conversation and its runs."""
         try:
             with self.folder.opened(conversation_id, alone=True) as journal:
-                run_ids = runs_in(journal.lines(0), journal.path)
-                created_at = journal.created_at
+                run_ids, created_at = _runs_of(journal)
                 gone = self.folder.delete(journal)
         except ConversationNotFound:
             return
@@ -377,3 +376,11 @@ def _hear(ended: asyncio.Future[T]) -> None:
     """Take note of an error that nobody waits for any more: asyncio would log it."""
     if not ended.cancelled():
         ended.exception()
+
+
+def _runs_of(journal: Journal) -> tuple[list[str], int]:
+    """Return the runs of a conversation and when it began; none where that cannot be read."""
+    try:
+        return runs_in(journal.lines(0), journal.path), journal.created_at
+    except CorruptJournal:
+        return [], 0

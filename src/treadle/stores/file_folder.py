@@ -8,6 +8,7 @@ temp/                      what is being made, or deleted
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -51,6 +52,8 @@ from treadle.stores.refusals import not_found
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OLD = 3600.0
 _decode_note = msgspec.json.Decoder(LeaseNote).decode
+
+log = logging.getLogger(__name__)
 
 
 class Journal:
@@ -208,8 +211,12 @@ class Folder:
         """Return the heads of all conversations, as they are while others may be writing."""
         found: list[Head] = []
         for folder in self._conversations.iterdir():
-            with suppress(FileNotFoundError):  # deleted meanwhile
+            try:
                 found.append(self._head_in(folder / "journal.jsonl"))
+            except FileNotFoundError:  # deleted meanwhile
+                continue
+            except CorruptJournal as error:  # the others are not affected
+                log.warning("left out of a list: %s", error)
         return found
 
     def revision(self, conversation_id: str) -> int | None:

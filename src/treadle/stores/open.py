@@ -31,6 +31,8 @@ def open_store(url: str) -> Store:
         ConfigError: the URL names no store that is installed, or is not one of its form.
         MissingExtra: the store needs a package that is not installed.
     """
+    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] untyped callers
+        raise ConfigError(f"The URL of a store is a str, got {type(url).__name__}.")
     found = _SCHEME.match(url)
     scheme = "" if found is None else found.group().lower()
     name = _OTHER_NAMES.get(scheme, scheme)

@@ -21,6 +21,7 @@ from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
 from treadle.state.scoped import StateWrite, WriteGuard
+from treadle.tools.approval import needs_approval
 from treadle.tools.outcome import ToolOutcome, cut, describe, error_result, result_of
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.signature import ArgumentsInvalid, parse_arguments
@@ -122,6 +123,10 @@ class ToolRunner:
             following = outcome.control
             link = ToolCall.of(following.tool, following.arguments, id=call.id)
             tries[-1].attempt = 1
+            if await self._has_to_wait(link, tries[-1]):
+                text = f"Tool {link.name!r} needs somebody's approval: call it by itself."
+                outcome = ToolOutcome(call=call, result=error_result(call, text), stage="approval")
+                break
             outcome = await self._run_link(call, link, tries)
         if links or len(tries) > 1 or tries[0].touched:
             usage, writes = _used(tries)
@@ -131,6 +136,11 @@ class ToolRunner:
             return outcome
         parts = (*outcome.result.parts, Text(note))
         return replace(outcome, result=replace(outcome.result, parts=parts))
+
+    async def _has_to_wait(self, link: ToolCall, ctx: RunContext[Any]) -> bool:
+        """Whether a link of a chain may not run, because nobody has seen its call."""
+        found = self.registry.get(link.name)
+        return found is not None and await needs_approval(found, link, ctx) is not None
 
     async def _run_link(
         self, first: ToolCall, call: ToolCall, tries: list[RunContext]
