@@ -41,8 +41,10 @@ class Plan(Struct):
 
 async def sort_calls(work: Work, standing: Standing, calls: Sequence[ToolCall]) -> Plan:
     """Return what to do with those of the calls that have no outcome yet."""
-    plan = Plan()
     left = work.budget.tool_calls_left()
+    if left is None and standing.fresh and _need_nobody(work, calls):
+        return Plan(run=list(calls))  # nearly always
+    plan = Plan()
     for call in calls:
         if call.id in standing.done:
             continue
@@ -60,6 +62,12 @@ async def sort_calls(work: Work, standing: Standing, calls: Sequence[ToolCall]) 
             left = left if left is None or call.id in standing.began else left - 1
             await _sort_known(work, standing, call, plan)
     return plan
+
+
+def _need_nobody(work: Work, calls: Sequence[ToolCall]) -> bool:
+    """Whether no call can have to wait for anybody."""
+    get = work.setup.registry.get
+    return all((found := get(call.name)) is None or found.approval is False for call in calls)
 
 
 async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan) -> None:

@@ -29,6 +29,11 @@ class Standing(Struct):
     decided: dict[str, ApprovalDecided] = field(default_factory=dict[str, ApprovalDecided])
     cut: bool = False
 
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing has become of any call yet."""
+        return not (self.done or self.began or self.asked or self.cut)
+
 
 def standing_of(opened: OpenCalls, status: RunStatus) -> Standing:
     """Return where calls stand by the journal.
