@@ -108,10 +108,11 @@ class ChatFold:
                 except INEXACT:
                     self._plain = False
                 else:
-                    texts = [choice.delta.content for choice in choices if choice.delta.content]
-                    if not any("\0" in text for text in texts):
-                        said += texts
-                        deltas += map(TextPiece, texts)
+                    text = choices[0].delta.content if len(choices) == 1 else "\0"
+                    if "\0" not in text:
+                        if text:
+                            said.append(text)
+                            deltas.append(TextPiece(text))
                         continue
             self._fold(payload, deltas)
         return deltas
