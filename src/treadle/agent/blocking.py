@@ -117,9 +117,9 @@ def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
             "make the tool async and use await."
         )
     job = _Job(work)
-    while not background.take(job):
-        background = _current()
     try:
+        while not background.take(job):
+            background = _current()
         return job.done.result()
     except KeyboardInterrupt:
         background.call(job.cancel)
@@ -141,12 +141,18 @@ class _Job(Generic[ResultT]):
         self.done: Future[ResultT] = Future()
 
     def start(self) -> None:
+        if self.done.done():  # Ctrl-C was quicker
+            return
         self._task = asyncio.get_running_loop().create_task(self._work)
         self._task.add_done_callback(self._finish)
 
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        elif not self.done.done():
+            self._work.close()
+            self.done.cancel()
+            self.done.set_running_or_notify_cancel()
 
     def abandon(self) -> None:
         """Fail the job of a loop that has ended, unless it came to an end of its own."""
