@@ -219,6 +219,26 @@ async def test_appended_and_reset(kept: Kept) -> None:
     assert len(await (await kept.conversation()).messages(1)) == 5
 
 
+async def test_a_reset_ends_what_waits(kept: Kept) -> None:
+    """Its head says so on every store, whichever way the store moves it, and after a reopening."""
+
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    agent = Agent("a", ScriptedModel([calls(("1", "pay", {})), "ok"]), tools=[pay])
+    first = await agent.run("q", conversation=kept.id(), store=kept.open())
+    assert (first.stop_reason, (await kept.conversation()).head.status) == ("paused", "paused")
+    await (await kept.conversation()).reset()
+    await kept.reopen()
+    conversation = await kept.conversation()
+    assert (conversation.head.status, await conversation.pending()) == ("stopped", [])
+    again = await agent.run("q", conversation=kept.id(), store=kept.handles[-1])
+    await (await kept.conversation()).reset()
+    assert (again.output, (await kept.conversation()).head.status) == ("ok", "answered")
+
+
 async def test_forked(kept: Kept) -> None:
     """S54, B244, B112, J9: through a run, without what waits, and its parent may change or go."""
     store = kept.open()

@@ -186,7 +186,11 @@ class Conversation:
             InvalidInput: a result without a call.
         """
         thread, _ = own_history(list(messages))
-        await self._write([ViewReset(run_id="", at=_now(), messages=tuple(thread))])
+        async with self._owned() as (head, ownership):
+            at = _now()
+            entries: list[AnyEntry] = list(_cut_short(await self.view(), at))
+            entries.append(ViewReset(run_id="", at=at, messages=tuple(thread)))
+            await self._append(entries, head.revision, ownership)
 
     async def fork(
         self, run_id: str | None = None, *, revision: int | None = None, new_id: str | None = None
@@ -220,17 +224,7 @@ class Conversation:
         entries: list[AnyEntry] = [Forked(run_id="", at=at, parent=parent, revision=revision)]
         if view.inbox:
             entries.append(InboxDiscarded(run_id="", at=at, ids=tuple(view.inbox)))
-        last = view.last_run
-        if last is not None and last.status in ("running", "paused"):
-            entries.append(
-                RunEnded(
-                    run_id=last.run_id,
-                    at=at,
-                    stop_reason="cancelled",
-                    usage=last.usage,
-                    turns=last.turns,
-                )
-            )
+        entries.extend(_cut_short(view, at))
         await self._write(entries)
 
     async def delete(self) -> None:
@@ -244,15 +238,19 @@ class Conversation:
 
     async def _write(self, entries: Sequence[AnyEntry]) -> None:
         async with self._owned() as (head, ownership):
-            revision = head.revision
-            while True:
-                try:
-                    await self._store.append(self.id, revision, entries, fence=ownership.fence)
-                    break
-                except RevisionConflict:  # somebody steered, which changes nothing of the history
-                    before, revision = revision, (await self._store.head(self.id)).revision
-                    if revision == before:
-                        raise
+            await self._append(entries, head.revision, ownership)
+
+    async def _append(
+        self, entries: Sequence[AnyEntry], revision: int, ownership: Ownership
+    ) -> None:
+        while True:
+            try:
+                await self._store.append(self.id, revision, entries, fence=ownership.fence)
+                break
+            except RevisionConflict:  # somebody steered, which changes nothing of the history
+                before, revision = revision, (await self._store.head(self.id)).revision
+                if revision == before:
+                    raise
         await self.refresh()
 
     @asynccontextmanager
@@ -263,6 +261,22 @@ class Conversation:
             yield head, ownership
         finally:
             await ownership.release()
+
+
+def _cut_short(view: View, at: datetime) -> Sequence[RunEnded]:
+    """Return the end of the run under way, which will not go on; nothing when there is none."""
+    last = view.last_run
+    if last is None or last.status not in ("running", "paused"):
+        return ()
+    return (
+        RunEnded(
+            run_id=last.run_id,
+            at=at,
+            stop_reason="cancelled",
+            usage=last.usage,
+            turns=last.turns,
+        ),
+    )
 
 
 def _end_of(view: View, run_id: str) -> int:

@@ -19,7 +19,6 @@ from treadle.journal import (
     RunEnded,
     RunResumed,
     RunSuspended,
-    ViewReset,
 )
 
 ConversationStatus = Literal["new", "running", "paused", "answered", "stopped"]
@@ -226,8 +225,6 @@ def advanced(head: Head, entries: Sequence[AnyEntry], now: datetime) -> Head:
                 status = "paused"
             case RunResumed():
                 status = "running"
-            case ViewReset():
-                status = "stopped" if status in ("running", "paused") else status
             case MessageQueued():
                 pending += 1
             case InboxApplied() | InboxDiscarded():
