@@ -48,7 +48,9 @@ BAD: list[Any] = [
 
 def files(kept: Kept) -> dict[str, bytes]:
     """Everything that is on disk."""
-    return {str(p): p.read_bytes() for p in kept.folder.rglob("*") if p.is_file()}
+    found = [path for path in kept.folder.rglob("*") if path.is_file()]
+    # SQLite's index of its log holds no content, and its readers and checkpoints write in it.
+    return {str(p): b"" if p.name.endswith("-shm") else p.read_bytes() for p in found}
 
 
 @pytest.fixture
