@@ -81,7 +81,18 @@ if TYPE_CHECKING:
         ToolStarted,
     )
     from treadle.limits import Limits
-    from treadle.messages import Audio, File, Image, Message, Reasoning, Text, ToolCall, ToolResult
+    from treadle.messages import (
+        Audio,
+        Citation,
+        File,
+        Hosted,
+        Image,
+        Message,
+        Reasoning,
+        Text,
+        ToolCall,
+        ToolResult,
+    )
     from treadle.models.retry import Retry
     from treadle.ports.context import RunContext
     from treadle.ports.middleware import Middleware
@@ -108,6 +119,7 @@ __all__ = [
     "Audio",
     "AuthenticationFailed",
     "BadReply",
+    "Citation",
     "ConfigError",
     "ContentFiltered",
     "ContextOverflow",
@@ -124,6 +136,7 @@ __all__ = [
     "File",
     "FileStore",
     "Finish",
+    "Hosted",
     "Image",
     "IncompleteReply",
     "Interrupt",
@@ -230,7 +243,9 @@ _ROOMS = {
         "ToolStarted"
     ),
     "treadle.limits": "Limits",
-    "treadle.messages": "Audio File Image Message Reasoning Text ToolCall ToolResult",
+    "treadle.messages": (
+        "Audio Citation File Hosted Image Message Reasoning Text ToolCall ToolResult"
+    ),
     "treadle.models.retry": "Retry",
     "treadle.ports.context": "RunContext",
     "treadle.ports.middleware": "Middleware",

@@ -26,11 +26,26 @@ Opaque = dict[str, Any]
 dict keyed by protocol (``{"openai_chat": {...}}``), so that no other provider is ever sent it."""
 
 
+class Citation(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A source that a model names for what it says.
+
+    `text` is what it cites of the source, where the provider tells. `start` and `end` are where
+    the text part that carries the citation relies on it, in characters.
+    """
+
+    url: str | None = None
+    title: str | None = None
+    text: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
 class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
-    """Plain text."""
+    """Plain text, and the sources that a model named for it."""
 
     text: str
     provider: Opaque | None = None
+    citations: tuple[Citation, ...] = ()
 
 
 class _Media(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -192,7 +207,18 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True, gc=
         return self.text if self.packed is UNSET else unpack(self.packed)
 
 
-Part = Text | Image | Audio | File | Reasoning | ToolCall | ToolResult
+class Hosted(Struct, frozen=True, tag="hosted", omit_defaults=True, gc=False):
+    """A step of a tool that the provider itself ran: its call, its result, or both.
+
+    `name` is that tool, "web_search" for example. The step is in `provider`, as the provider told
+    of it; only that provider gets it back.
+    """
+
+    name: str
+    provider: Opaque
+
+
+Part = Text | Image | Audio | File | Reasoning | ToolCall | ToolResult | Hosted
 UserPart = Text | Image | Audio | File
 
 
@@ -241,6 +267,11 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls in this message, in order."""
         return tuple(part for part in self.parts if type(part) is ToolCall)
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources named for the text, in order; each says where in its own text part."""
+        return tuple(each for part in self.parts if type(part) is Text for each in part.citations)
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:

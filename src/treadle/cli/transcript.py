@@ -12,6 +12,7 @@ from treadle.cli.terminal import Terminal, visible
 from treadle.messages import (
     Audio,
     File,
+    Hosted,
     Image,
     Message,
     Part,
@@ -127,6 +128,8 @@ def _counted(number: int, thing: str) -> str:
 
 def _media(part: Part) -> str:
     """Return what stands in place of what a terminal cannot show."""
+    if isinstance(part, Hosted):
+        return visible(f"[{part.name}, run by the provider]")
     if not isinstance(part, Image | Audio | File):
         return ""
     kind = type(part).__name__.lower()

@@ -17,6 +17,7 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusa
 ToolChoice = Literal["auto", "none", "required"] | str
 """How the model may use tools; any other string is the name of the one tool it must call."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+PromptCache = Literal["off", "short", "long"]
 Rule = Callable[[object], str]
 
 
@@ -41,7 +42,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `tool_choice` holds for the first call of a run and is "auto" after it, so that a forced
     tool does not force for ever. `timeout` is seconds without a sign of life from the server.
     `extra_body` is merged into the request's JSON and `extra_headers` into its headers. `stop`
-    may be given as one text or a list; it becomes a tuple.
+    may be given as one text or a list; it becomes a tuple. `prompt_cache` is how long the provider
+    is to keep what the next request begins with too: minutes or hours, where it can be asked.
 
     Raises:
         ConfigError: a value is not of its field's type, or out of its range.
@@ -57,6 +59,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Effort | None = None
+    prompt_cache: PromptCache | None = None
     timeout: float | None = None
     extra_body: dict[str, Any] | None = None
     extra_headers: Mapping[str, str] | None = None
@@ -117,9 +120,9 @@ def _parallel(value: object) -> str:
     return "" if isinstance(value, bool) else "True or False"
 
 
-def _effort(value: object) -> str:
-    known = get_args(Effort)
-    return "" if value in known else f"one of {', '.join(map(repr, known))}"
+def _one_of(known: tuple[str, ...]) -> Rule:
+    wanted = f"one of {', '.join(map(repr, known))}"
+    return lambda value: "" if value in known else wanted
 
 
 def _extra_body(value: object) -> str:
@@ -156,7 +159,8 @@ _WANTED: dict[str, Rule] = {
     "presence_penalty": _number(-_MOST, _MOST, "a number"),
     "tool_choice": _tool_choice,
     "parallel_tool_calls": _parallel,
-    "reasoning_effort": _effort,
+    "reasoning_effort": _one_of(get_args(Effort)),
+    "prompt_cache": _one_of(get_args(PromptCache)),
     "timeout": _number(5e-324, _MOST, "a number of seconds above 0"),
     "extra_body": _extra_body,
     "extra_headers": _extra_headers,

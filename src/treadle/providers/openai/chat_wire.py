@@ -12,6 +12,7 @@ import msgspec
 from treadle.messages import (
     Audio,
     File,
+    Hosted,
     Image,
     Message,
     Opaque,
@@ -124,7 +125,7 @@ def wire_part(part: Part, dialect: ChatDialect) -> Wire:
             wire = _audio(part)
         case File():
             wire = _file(part, dialect)
-        case Reasoning() | ToolCall() | ToolResult():
+        case Reasoning() | ToolCall() | ToolResult() | Hosted():
             wire = _text(f"[{type(part).__name__} left out]")
         case _:
             assert_never(part)
@@ -190,7 +191,7 @@ def _assistant(message: Message, dialect: ChatDialect) -> list[Wire]:
                 calls.append(_call(part, dialect))
             case Reasoning():
                 _add_reasoning(part, dialect, wire, blocks)
-            case Image() | Audio() | File() | ToolResult():
+            case Image() | Audio() | File() | ToolResult() | Hosted():
                 continue  # only a user may show something here
             case _:
                 assert_never(part)
