@@ -121,8 +121,8 @@ def bad_reply(
     shown = masked(body[:800].decode("utf-8", "replace").strip(), asked.secrets)[:200]
     content_type = headers.get("content-type") or "no content type"
     return BadReply(
-        f"{asked.provider} answered {status} ({content_type}) with something that is no chat "
-        f"completion ({why}): {shown!r}. Is base_url the API's address?",
+        f"{asked.provider} answered {status} ({content_type}) with something that is no reply "
+        f"of a model ({why}): {shown!r}. Is base_url the API's address?",
         provider=asked.provider,
         model=asked.model,
         status=status,

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from urllib.parse import urlencode
 
-from treadle.errors import IncompleteReply, MissingKey, ModelError, ModelTimeout, UnknownModel
-from treadle.ports.clock import SYSTEM_CLOCK
+from treadle.errors import UnknownModel
 from treadle.ports.model import (
     DEFAULT_SETTINGS,
     ModelDelta,
@@ -19,24 +14,19 @@ from treadle.ports.model import (
     ModelReply,
     ModelRequest,
     ModelSettings,
-    ReasoningPiece,
-    TextPiece,
 )
-from treadle.ports.transport import HttpRequest, HttpResponse, Transport
-from treadle.providers._failure import Asked, bad_reply, failure
+from treadle.ports.transport import Transport
+from treadle.providers._address import endpoint
+from treadle.providers._client import Client, Key
+from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
-from treadle.providers._sse import SseReader
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_reply import decode_reply
 from treadle.providers.openai.chat_stream import ChatFold
-from treadle.providers.openai.dialect import ChatDialect, TokenField, dialect_of, is_local
+from treadle.providers.openai.dialect import TokenField, dialect_of
 from treadle.usage import Price
 
 OPENAI_URL = "https://api.openai.com/v1"
-_KEY_HEADERS = {"authorization", "api-key", "x-api-key"}
-_SECRET = re.compile("auth|key|token|secret|cookie")
-LAST_BYTES_SECONDS = 0.25
-"""How long the end of a finished stream may take: read to its end, its connection is reused."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -72,10 +62,7 @@ class OpenAI:
     transport: Transport = HTTP
     profile: ModelProfile = field(init=False)
     _address: str = field(init=False)
-    _url: str = field(init=False)
-    _dialect: ChatDialect = field(init=False)
-    _encoder: ChatEncoder = field(init=False)
-    _prepared: tuple[Mapping[str, str], Asked] | None = field(init=False)
+    _client: Client = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.model.strip():
@@ -102,14 +89,25 @@ class OpenAI:
             vision=dialect.vision,
             price=self.price,
         )
-        for name, value in (
-            ("profile", profile),
-            ("_address", address),
-            ("_url", _endpoint(address, self.query)),
-            ("_dialect", dialect),
-            ("_encoder", ChatEncoder(self.model, dialect, self.settings)),
-            ("_prepared", None),
-        ):
+        client = Client(
+            codec=_ChatCodec(
+                ChatEncoder(self.model, dialect, self.settings),
+                dialect.host,
+                endpoint(address, "/chat/completions", self.query),
+            ),
+            transport=self.transport,
+            provider=dialect.provider,
+            model=self.model,
+            key=Key(
+                given=self.api_key,
+                variables=("OPENAI_API_KEY",),
+                address=address,
+                header=dialect.key_header,
+            ),
+            fixed=account_headers(self.organization, self.project),
+            headers=self.headers,
+        )
+        for name, value in (("profile", profile), ("_address", address), ("_client", client)):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -122,16 +120,9 @@ class OpenAI:
             MissingKey: there is no key.
             ModelError: the request failed; its class says how.
         """
-        response, asked = await self._send(request, stream=False)
-        try:
-            return await self._whole(response, asked)
-        except ModelError as error:
-            self._name(error)
-            raise
-        finally:
-            await response.close()
+        return await self._client.complete(request)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta]:
         """Answer piece by piece; the last item is the whole reply.
 
         Raises:
@@ -139,142 +130,37 @@ class OpenAI:
             IncompleteReply: the stream broke off, with the text so far as `partial`.
             ModelError: the request failed; its class says how.
         """
-        response, asked = await self._send(request, stream=True)
-        try:
-            if response.status >= 300 or "json" in response.headers.get("content-type", ""):
-                for delta in _at_once(await self._whole(response, asked)):
-                    yield delta
-                return
-            reading = _Reading(self._dialect.host, asked, response.headers)
-            pieces = response.pieces()
-            try:
-                async for piece in pieces:
-                    for delta in reading.take(piece):
-                        yield delta
-                    if reading.fold.done:
-                        await _read_to_end(pieces)
-                        break
-            except (IncompleteReply, ModelTimeout) as error:
-                if not reading.fold.is_whole:
-                    error.partial = reading.fold.partial
-                    raise
-            for delta in reading.last():
-                yield delta
-        except ModelError as error:
-            self._name(error)
-            raise
-        finally:
-            await response.close()
-
-    async def _send(self, request: ModelRequest, *, stream: bool) -> tuple[HttpResponse, Asked]:
-        headers, asked = self._prepared or self._prepare()
-        settings = self._encoder.settings(request)
-        if settings.extra_headers:
-            headers = {**headers, **_lowered(settings.extra_headers)}
-        body = self._encoder.body(request, stream=stream)
-        try:
-            response = await self.transport.send(
-                HttpRequest("POST", self._url, headers, body, settings.timeout)
-            )
-        except ModelError as error:
-            self._name(error)
-            raise
-        return response, asked
-
-    async def _whole(self, response: HttpResponse, asked: Asked) -> ModelReply:
-        body = await response.read()
-        if response.status >= 300:
-            raise failure(response.status, response.headers, body, asked, now=SYSTEM_CLOCK.now())
-        return decode_reply(body, self._dialect.host, asked, response.headers)
-
-    def _prepare(self) -> tuple[Mapping[str, str], Asked]:
-        """Return the headers of every request, and what must not show in messages."""
-        headers = {"content-type": "application/json", "user-agent": "treadle"}
-        own = _lowered(self.headers)
-        if _KEY_HEADERS.isdisjoint(own):
-            key = self._key()
-            if key:
-                bearer = self._dialect.key_header == "authorization"
-                headers[self._dialect.key_header] = f"Bearer {key}" if bearer else key
-        if self.organization:
-            headers["openai-organization"] = self.organization
-        if self.project:
-            headers["openai-project"] = self.project
-        headers |= own
-        secrets = [value for name, value in headers.items() if _SECRET.search(name)]
-        words = [word for value in secrets for word in (value, *value.split()[1:])]
-        prepared = (headers, Asked(self._dialect.provider, self.model, tuple(words)))
-        object.__setattr__(self, "_prepared", prepared)
-        return prepared
-
-    def _key(self) -> str:
-        if self.api_key is not None:
-            return self.api_key.strip()
-        if is_local(self._address):
-            return ""
-        key = os.environ.get("OPENAI_API_KEY", "").strip()
-        if not key:
-            raise MissingKey(
-                f"No key for {self._dialect.host}, model {self.model!r}: set OPENAI_API_KEY or "
-                'pass api_key=; api_key="" is for a server that wants none.'
-            )
-        return key
-
-    def _name(self, error: ModelError) -> None:
-        error.provider = error.provider or self._dialect.provider
-        error.model = error.model or self.model
+        return self._client.stream(request)
 
 
-class _Reading:
-    """One stream that is being read."""
-
-    __slots__ = ("_asked", "_head", "_headers", "_reader", "fold")
-
-    def __init__(self, host: str, asked: Asked, headers: Mapping[str, str]) -> None:
-        self._asked = asked
-        self._head = b""
-        self._headers = headers
-        self._reader = SseReader()
-        self.fold = ChatFold(host, asked, headers)
-
-    def take(self, piece: bytes) -> list[ModelDelta]:
-        """Return what one read brought."""
-        if not self.fold.spoke:
-            self._head += piece[:400]
-        return self.fold.feed(self._reader.feed(piece))
-
-    def last(self) -> list[ModelDelta]:
-        """Return what is left at the end, and the reply."""
-        deltas = self.fold.feed_last(self._reader.end())
-        if not self.fold.spoke and "event-stream" not in self._headers.get("content-type", ""):
-            raise bad_reply(self._head, self._asked, "no event came", headers=self._headers)
-        return [*deltas, self.fold.finish()]
+def account_headers(organization: str | None, project: str | None) -> dict[str, str]:
+    """Return the headers that say which of OpenAI's accounts a request is for."""
+    named = {"openai-organization": organization, "openai-project": project}
+    return {name: value for name, value in named.items() if value}
 
 
-def _at_once(reply: ModelReply) -> list[ModelDelta]:
-    """Return the deltas of a reply that came in one piece."""
-    text, thought = reply.message.text, reply.message.reasoning
-    deltas: list[ModelDelta] = [ReasoningPiece(thought)] if thought else []
-    return [*deltas, TextPiece(text), reply] if text else [*deltas, reply]
+@dataclass(frozen=True, slots=True)
+class _ChatCodec:
+    """Chat Completions as a client needs it."""
 
+    encoder: ChatEncoder
+    host: str
+    address: str
 
-async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
-    """Read what follows the end mark, so that the connection can be used again."""
-    with suppress(TimeoutError, ModelError):
-        async with asyncio.timeout(LAST_BYTES_SECONDS):
-            async for _ in pieces:
-                pass
+    def url(self, *, stream: bool) -> str:  # noqa: ARG002 (the same for both)
+        return self.address
 
+    def settings(self, request: ModelRequest) -> ModelSettings:
+        return self.encoder.settings(request)
 
-def _endpoint(address: str, query: Mapping[str, str]) -> str:
-    """Return the address that requests go to; a query in the base URL is kept."""
-    base, _, asked = address.partition("?")
-    base = base.rstrip("/")
-    if not base.endswith("/chat/completions"):
-        base += "/chat/completions"
-    asked = "&".join(part for part in (asked, urlencode(query)) if part)
-    return f"{base}?{asked}" if asked else base
+    def headers(self, request: ModelRequest) -> Mapping[str, str]:  # noqa: ARG002 (none)
+        return NO_HEADERS
 
+    def body(self, request: ModelRequest, *, stream: bool) -> bytes:
+        return self.encoder.body(request, stream=stream)
 
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+    def decode(self, body: bytes, asked: Asked, headers: Mapping[str, str]) -> ModelReply:
+        return decode_reply(body, self.host, asked, headers)
+
+    def fold(self, asked: Asked, headers: Mapping[str, str]) -> ChatFold:
+        return ChatFold(self.host, asked, headers)

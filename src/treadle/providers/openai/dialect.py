@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 from typing import Literal
-from urllib.parse import urlsplit
 
-from treadle.errors import ConfigError
+from treadle.providers._address import host_of
 
 PROTOCOL = "openai_chat"
 """The key under which messages and parts carry what this protocol wants back unchanged."""
@@ -79,36 +77,3 @@ def dialect_of(url: str) -> ChatDialect:
         return replace(_OPENAI, provider="azure", host=host, key_header="api-key")
     provider, dialect = _KNOWN.get(name, (host, ChatDialect()))
     return replace(dialect, provider=provider, host=host)
-
-
-def host_of(url: str) -> str:
-    """Return the host and port of a base URL, in lower case.
-
-    Raises:
-        ConfigError: it is no http or https address.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise ConfigError(f"base_url {url!r} is not an address: {error}.") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(
-            f'base_url {url!r} is not an address; write it like "http://localhost:8000/v1".'
-        )
-    if parts.username or parts.password:
-        raise ConfigError(
-            f"base_url for {parts.hostname!r} holds a name or password; pass these in headers=."
-        )
-    return parts.hostname if port is None else f"{parts.hostname}:{port}"
-
-
-def is_local(url: str) -> bool:
-    """Whether a URL points to this machine or a private network, where servers want no key."""
-    name = urlsplit(url).hostname or ""
-    if name == "localhost" or name.endswith((".localhost", ".local", ".internal", ".lan")):
-        return True
-    try:
-        return ip_address(name).is_private
-    except ValueError:
-        return "." not in name
