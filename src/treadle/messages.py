@@ -195,7 +195,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True, gc=
     @property
     def text(self) -> str:
         """The text parts, joined."""
-        return "".join(part.text for part in self.parts if type(part) is Text)
+        return "".join([part.text for part in self.parts if type(part) is Text])
 
     @property
     def value(self) -> Any:
@@ -256,7 +256,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
         """The text parts, joined; reasoning and tool traffic are not text."""
         if len(self.parts) == 1 and isinstance(only := self.parts[0], Text):
             return only.text
-        return "".join(part.text for part in self.parts if type(part) is Text)
+        return "".join([part.text for part in self.parts if type(part) is Text])
 
     @property
     def reasoning(self) -> str:
@@ -266,7 +266,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls in this message, in order."""
-        return tuple(part for part in self.parts if type(part) is ToolCall)
+        return tuple([part for part in self.parts if type(part) is ToolCall])
 
     @property
     def citations(self) -> tuple[Citation, ...]:
@@ -276,7 +276,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         """The results in this message, in order."""
-        return tuple(part for part in self.parts if type(part) is ToolResult)
+        return tuple([part for part in self.parts if type(part) is ToolResult])
 
     @property
     def has_media(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from treadle.events import StopReason
@@ -68,13 +68,13 @@ class RunRecord(Struct):
     reason: str = ""
     output: Plain | UnsetType = UNSET
     text: str = ""
-    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
-    definition: dict[str, str] = field(default_factory=dict[str, str])
+    metadata: dict[str, Any] = {}
+    definition: dict[str, str] = {}
     revision: int = 0
     place: int = 0
     cancel: CancelAsked | None = None
-    results: list[ToolResult] = field(default_factory=list[ToolResult])
-    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
+    results: list[ToolResult] = []
+    verdicts: dict[str, Verdict] = {}
     last_at: datetime | None = None
     part_from: datetime | None = None
     parts: timedelta = timedelta()
@@ -103,11 +103,11 @@ class OpenCalls(Struct):
     reply: Message
     calls: tuple[ToolCall, ...]
     cut: bool = False
-    began: dict[str, int] = field(default_factory=dict[str, int])
-    unknown: set[str] = field(default_factory=set[str])
-    ended: dict[str, CallEnded] = field(default_factory=dict[str, CallEnded])
-    asked: dict[str, ApprovalAsked] = field(default_factory=dict[str, ApprovalAsked])
-    decided: dict[str, ApprovalDecided] = field(default_factory=dict[str, ApprovalDecided])
+    began: dict[str, int] = {}
+    unknown: set[str] = set()
+    ended: dict[str, CallEnded] = {}
+    asked: dict[str, ApprovalAsked] = {}
+    decided: dict[str, ApprovalDecided] = {}
 
     @property
     def waiting(self) -> list[ToolCall]:

@@ -93,7 +93,7 @@ def test_what_is_written_comes_back(batch: list[AnyEntry]) -> None:
     assert b"\n" not in data
     assert len(data) < 40_000
     assert all(digest == digest_of(content) for digest, content in kept.items())
-    light = decode_batch(data, "here")
+    light = decode_batch(data, "here", 1)
     assert digests_in(light) == set(kept)
     assert with_media(light, kept) == tuple(batch)
 
@@ -103,7 +103,7 @@ def test_a_newer_version_adds_kinds_and_fields() -> None:
     data, _ = encode_batch([said("a"), queued("b")])
     first, second = json.loads(data)
     newer = {"type": "brand.new", "run_id": "r", "at": first["at"], "path": "b#1", "x": [1]}
-    batch = decode_batch(msgspec.json.encode([{**first, "later": {}}, newer, second]), "here")
+    batch = decode_batch(msgspec.json.encode([{**first, "later": {}}, newer, second]), "here", 1)
     assert batch[0] == said("a")
     assert batch[1] == UnknownEntry(run_id="r", at=AT, path="b#1", kind="brand.new")
     assert batch[2] == queued("b")
@@ -115,8 +115,8 @@ def test_a_newer_version_adds_kinds_and_fields() -> None:
 )
 def test_what_cannot_be_read_is_named(data: bytes) -> None:
     """W8: with the place and its beginning."""
-    with pytest.raises(CorruptJournal, match="revision 3 of 'c' cannot be read"):
-        decode_batch(data, "revision 3 of 'c'")
+    with pytest.raises(CorruptJournal, match="conversation c: revision 3 cannot be read"):
+        decode_batch(data, "conversation c", 3)
 
 
 def test_media_that_are_missing_are_named() -> None:
@@ -125,7 +125,7 @@ def test_media_that_are_missing_are_named() -> None:
     data, kept = encode_batch([MessageAdded(run_id="r", at=AT, message=Message.user(picture))])
     (digest,) = kept
     with pytest.raises(CorruptJournal, match=digest):
-        with_media(decode_batch(data, "here"), {})
+        with_media(decode_batch(data, "here", 1), {})
 
 
 def test_what_has_no_form_is_refused() -> None:

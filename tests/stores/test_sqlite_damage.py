@@ -103,7 +103,7 @@ async def test_a_damaged_batch_is_named(path: Path, statement: str, tells: str) 
     """W8: it is never passed over."""
     store = await filled(path, "a", "b")
     changed(path, statement)
-    with pytest.raises(CorruptJournal, match=rf"chat\.db: revision {tells} of conversation 'c'"):
+    with pytest.raises(CorruptJournal, match=rf"chat\.db: conversation 'c': revision {tells}"):
         await store.read("c")
     await store.close()
 

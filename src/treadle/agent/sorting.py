@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle import events
@@ -31,11 +31,11 @@ class Plan(Struct):
     result. `limited` is whether the limit of calls kept one from running.
     """
 
-    run: list[ToolCall] = field(default_factory=list[ToolCall])
-    refuse: list[ToolOutcome] = field(default_factory=list[ToolOutcome])
-    ask: list[tuple[ToolCall, str]] = field(default_factory=list[tuple[ToolCall, str]])
-    waiting: set[str] = field(default_factory=set[str])
-    notes: dict[str, str] = field(default_factory=dict[str, str])
+    run: list[ToolCall] = []
+    refuse: list[ToolOutcome] = []
+    ask: list[tuple[ToolCall, str]] = []
+    waiting: set[str] = set()
+    notes: dict[str, str] = {}
     limited: bool = False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.agent.ending import outcome_of
@@ -22,11 +22,11 @@ class Standing(Struct):
     """
 
     calls: tuple[ToolCall, ...]
-    done: dict[str, ToolOutcome] = field(default_factory=dict[str, ToolOutcome])
+    done: dict[str, ToolOutcome] = {}
     began: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
-    asked: dict[str, ApprovalAsked] = field(default_factory=dict[str, ApprovalAsked])
-    decided: dict[str, ApprovalDecided] = field(default_factory=dict[str, ApprovalDecided])
+    asked: dict[str, ApprovalAsked] = {}
+    decided: dict[str, ApprovalDecided] = {}
     cut: bool = False
 
     @property

@@ -36,7 +36,8 @@ _Media = Image | Audio | File
 _MEDIA = (Image, Audio, File)
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(tuple[AnyEntry, ...]).decode
+_decoder = msgspec.json.Decoder(tuple[AnyEntry, ...])
+_decode, _decode_lines = _decoder.decode, _decoder.decode_lines
 _decode_raw = msgspec.json.Decoder(list[Raw]).decode
 _decode_one = msgspec.json.Decoder(AnyEntry).decode
 _KNOWN = frozenset(str(kind.__struct_config__.tag) for kind in AnyEntry.__args__)
@@ -70,10 +71,10 @@ def encode_batch(entries: Sequence[AnyEntry]) -> tuple[bytes, dict[str, bytes]]:
         raise NotStorable(f"An entry cannot be stored: {error}") from error
 
 
-def decode_batch(data: bytes, where: str) -> tuple[AnyEntry, ...]:
+def decode_batch(data: bytes, journal: str, revision: int) -> tuple[AnyEntry, ...]:
     """Return the entries of a batch; large media in it are still digests.
 
-    `where` names the place for the error.
+    `journal` and `revision` name the place for the error.
 
     Raises:
         CorruptJournal: it cannot be read.
@@ -85,7 +86,20 @@ def decode_batch(data: bytes, where: str) -> tuple[AnyEntry, ...]:
             return tuple(_one(bytes(raw)) for raw in _decode_raw(data))
         except (msgspec.DecodeError, TypeError) as error:
             shown = data[:80].decode(errors="replace")
-            raise CorruptJournal(f"{where} cannot be read: {error} ({shown!r})") from error
+            raise CorruptJournal(
+                f"{journal}: revision {revision} cannot be read: {error} ({shown!r})"
+            ) from error
+
+
+def decode_batches(lines: bytes) -> list[tuple[AnyEntry, ...]] | None:
+    """Return the entries of batches, one to a line, all at once.
+
+    None stands for a line that wants `decode_batch`, which knows what newer versions write.
+    """
+    try:
+        return _decode_lines(lines)
+    except msgspec.DecodeError:
+        return None
 
 
 def digests_in(entries: Sequence[AnyEntry]) -> set[str]:

@@ -21,14 +21,13 @@ from treadle.ports.store import Batch, ConversationStatus, Head, Lease, begins
 from treadle.stores.codec import digest_of, digests_in, encode_batch, with_media
 from treadle.stores.file_disk import failure
 from treadle.stores.file_folder import Folder, Journal
-from treadle.stores.file_lines import batch_of
+from treadle.stores.file_lines import MEDIA, batch_of
 from treadle.stores.file_runs import RunIsThere, Runs, runs_in
 from treadle.stores.heads import appended, claimed, place, readable, released, renewed
 from treadle.stores.refusals import content_not_found, fork_gone, run_taken, taken
 from treadle.stores.waiting import Waiters
 
 T = TypeVar("T")
-_MEDIA = b"blob:sha256:"
 _AT_ONCE = 8
 
 
@@ -255,10 +254,12 @@ class _Files:
         """Return the batches after a revision."""
         with self.folder.opened(conversation_id) as journal:
             readable(journal.head)
+            if after == 0 and (whole := journal.batches()) is not None:
+                return whole
             lines, name = journal.lines(after), str(journal.path)
-            found = [batch_of(line, f"{name}: revision {line.head.revision}") for line in lines]
+            found = [batch_of(line, name) for line in lines]
             for number, line in enumerate(lines):
-                if _MEDIA in line.rest:
+                if MEDIA in line.rest:
                     found[number] = _restored(journal, found[number])
             return found
 

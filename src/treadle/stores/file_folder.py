@@ -21,7 +21,7 @@ import msgspec
 
 from treadle.errors import CorruptJournal, NewerJournal
 from treadle.ids import new_stamp
-from treadle.ports.store import Head
+from treadle.ports.store import Batch, Head
 from treadle.stores.codec import digest_of
 from treadle.stores.file_disk import (
     file_name,
@@ -37,6 +37,7 @@ from treadle.stores.file_lines import (
     LeaseNote,
     Line,
     LineHead,
+    all_batches,
     batch_line,
     copied_line,
     header,
@@ -90,6 +91,10 @@ class Journal:
     def lines(self, after: int) -> list[Line]:
         """Return the lines after a revision; -1 gives the first line, too."""
         return list(lines_after(self.fd, self.path, after))
+
+    def batches(self) -> list[Batch] | None:
+        """Return all batches at once, or None where their lines want a closer look."""
+        return all_batches(self.fd, self.path)
 
     def keep(self, contents: Mapping[str, bytes]) -> None:
         """Keep content by its digest."""

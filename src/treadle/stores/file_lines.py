@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle.errors import CorruptJournal
+from treadle.journal import AnyEntry
 from treadle.ports.store import READER, Batch, ConversationStatus, Head, Lease
 from treadle.stores.codec import decode_batch
 from treadle.stores.heads import microseconds, moment
@@ -22,6 +23,8 @@ from treadle.stores.heads import microseconds, moment
 FORMAT = 1
 """The version of the folder: what files there are, and what lines look like."""
 
+MEDIA = b"blob:sha256:"
+"""Stands in every line that names media."""
 _BEGIN = b'{"entries":'
 _HEAD = b',"head":{'
 """Cannot stand in a text, where quotes are escaped; the last one in a line is ours."""
@@ -58,6 +61,11 @@ class Line(Struct, frozen=True, gc=False):
     rest: bytes
 
 
+class _Whole(Struct, frozen=True, gc=False):
+    entries: tuple[AnyEntry, ...]
+    head: LineHead
+
+
 class _Opening(Struct, frozen=True):
     format: int
     conversation_id: str
@@ -65,6 +73,7 @@ class _Opening(Struct, frozen=True):
 
 _encode = msgspec.json.Encoder().encode
 _decode_head = msgspec.json.Decoder(LineHead).decode
+_decode_lines = msgspec.json.Decoder(_Whole).decode_lines
 
 
 def header(conversation_id: str, head: LineHead) -> bytes:
@@ -159,22 +168,34 @@ def lines_after(fd: int, path: Path, revision: int) -> Iterator[Line]:
         start = max(0, end - (end - start) * 4)
     text = _first_after(fd, start, end) if start else _read(fd, 0, end)
     position = end - len(text)
-    number = 0 if start == 0 else None
     expected: int | None = 0 if start == 0 else None
-    name = str(path)
-    for line in text[:-1].split(b"\n"):
-        position += len(line) + 1
-        if number is None:
-            where = f"{name}: the line that ends at byte {position}"
-        else:
-            number += 1
-            where = f"{name}: line {number}"
-        found = parsed(line + b"\n", position, where)
-        if expected is not None and found.head.revision != expected:
-            raise CorruptJournal(f"{where} has revision {found.head.revision}, not {expected}.")
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        position += len(line)
+        found = _line(line, position)
+        if found is None or (expected is not None and found.head.revision != expected):
+            which = f"line {number}" if start == 0 else f"the line that ends at byte {position}"
+            at = parsed(line, position, f"{path}: {which}").head.revision
+            raise CorruptJournal(f"{path}: {which} has revision {at}, not {expected}.")
         expected = found.head.revision + 1
         if found.head.revision > revision:
             yield found
+
+
+def all_batches(fd: int, path: Path) -> list[Batch] | None:
+    """Return the batches of a whole journal at once, or None where lines want a closer look.
+
+    They do when one is damaged or of a newer version, and when media are kept beside it.
+    """
+    text = _read(fd, 0, last_line(fd, path).end)
+    if MEDIA in text:
+        return None
+    try:
+        found = _decode_lines(memoryview(text)[text.index(b"\n") + 1 :])
+    except msgspec.DecodeError:
+        return None
+    if [line.head.revision for line in found] != list(range(1, len(found) + 1)):
+        return None
+    return [Batch(line.head.revision, line.entries) for line in found]
 
 
 def line_at(fd: int, start: int, path: Path) -> Line | None:
@@ -195,21 +216,29 @@ def line_at(fd: int, start: int, path: Path) -> Line | None:
 
 def parsed(text: bytes, end: int, where: str) -> Line:
     """Return a line that ends at this byte, or raise `CorruptJournal`."""
+    found = _line(text, end)
+    if found is None:
+        raise _corrupt(text, where, "it is not a line of a journal")
+    return found
+
+
+def _line(text: bytes, end: int) -> Line | None:
     middle = text.rfind(_HEAD)
     if middle < 0 or not text.endswith(b"}}\n"):
-        raise _corrupt(text, where, "it is not a line of a journal")
+        return None
     try:
         head = _decode_head(text[middle + len(_HEAD) - 1 : -2])
-    except msgspec.DecodeError as error:
-        raise _corrupt(text, where, str(error)) from error
+    except msgspec.DecodeError:
+        return None
     return Line(end, head, text[:middle])
 
 
-def batch_of(line: Line, where: str) -> Batch:
+def batch_of(line: Line, path: str) -> Batch:
     """Return the batch of a line; large media in it are still digests."""
+    revision = line.head.revision
     if not line.rest.startswith(_BEGIN):
-        raise _corrupt(line.rest, where, "it has no entries")
-    return Batch(line.head.revision, decode_batch(line.rest[len(_BEGIN) :], where))
+        raise _corrupt(line.rest, f"{path}: revision {revision}", "it has no entries")
+    return Batch(revision, decode_batch(line.rest[len(_BEGIN) :], path, revision))
 
 
 def _reaches(text: bytes, path: Path, revision: int) -> bool:

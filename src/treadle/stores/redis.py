@@ -231,7 +231,7 @@ class RedisStore:
         if int(found[0]) > READER:
             raise too_new(conversation_id, int(found[0]))
         return [
-            Batch(revision, decode_batch(batch, f"{conversation_id!r} at {revision}"))
+            Batch(revision, decode_batch(batch, f"conversation {conversation_id!r}", revision))
             for revision, batch in enumerate(found[1], start + 1)
         ]
 

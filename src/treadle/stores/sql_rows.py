@@ -107,8 +107,9 @@ class Rows:
             raise not_found(conversation_id)
         if rows[0].reader > READER:
             raise too_new(conversation_id, rows[0].reader)
+        journal = f"conversation {conversation_id!r}"
         return [
-            Batch(row.revision, decode_batch(row.data, f"{conversation_id!r} at {row.revision}"))
+            Batch(row.revision, decode_batch(row.data, journal, row.revision))
             for row in rows
             if row.revision is not None
         ]

@@ -14,13 +14,13 @@ import msgspec
 
 from treadle.errors import CorruptJournal
 from treadle.ports.store import Batch, ConversationStatus, Head
-from treadle.stores.codec import decode_batch, digests_in, with_media
+from treadle.stores.codec import decode_batch, decode_batches, digests_in, with_media
 from treadle.stores.heads import microseconds, place, readable
 from treadle.stores.refusals import content_not_found, not_found, run_not_found
 from treadle.stores.sqlite_file import Place
 from treadle.stores.sqlite_unit import COLUMNS, Known, known_from, place_of
 
-_AT_ONCE = 64
+_AT_ONCE = 256
 _MEDIA = b"blob:sha256:"
 _STATUSES: tuple[ConversationStatus, ...] = get_args(ConversationStatus)
 _revisions = msgspec.json.Decoder(dict[str, int])
@@ -122,26 +122,29 @@ class Reading:
         return known_from(self._one(_HEADS + rest, *values), self._where)
 
     def _some(self, known: Known, after: int, through: int) -> list[Batch]:
-        lines = self._lines(known, after, through)
+        whole = self._whole(known, after, through)
+        found = None if _MEDIA in whole else decode_batches(whole)
+        if found is not None and len(found) == through - after:
+            return [Batch(revision, entries) for revision, entries in enumerate(found, after + 1)]
+        lines = whole.splitlines()
         if len(lines) != through - after:  # one is missing or damaged: find out which
             lines = [
                 line
                 for revision in range(after, through)
-                for line in self._lines(known, revision, revision + 1) or [b""]
+                for line in self._whole(known, revision, revision + 1).splitlines() or [b""]
             ]
-        return [self._batch(known, *each) for each in enumerate(lines, after + 1)]
+        journal = f"{self._where.path}: conversation {known.head.conversation_id!r}"
+        return [self._batch(journal, *each) for each in enumerate(lines, after + 1)]
 
-    def _lines(self, known: Known, after: int, through: int) -> list[bytes]:
+    def _whole(self, known: Known, after: int, through: int) -> bytes:
+        """Return batches as they stand, one to a line."""
         first, end = place_of(known.key, after + 1), place_of(known.key, through + 1)
-        whole: bytes | None = self._one(_BATCHES, first, end)
-        return [] if whole is None else whole.removesuffix(b"\n").split(b"\n")
+        return self._one(_BATCHES, first, end) or b""
 
-    def _batch(self, known: Known, revision: int, data: bytes) -> Batch:
-        name = known.head.conversation_id
-        where = f"{self._where.path}: revision {revision} of conversation {name!r}"
+    def _batch(self, journal: str, revision: int, data: bytes) -> Batch:
         if not data:
-            raise CorruptJournal(f"{where} is missing.")
-        entries = decode_batch(data, where)
+            raise CorruptJournal(f"{journal}: revision {revision} is missing.")
+        entries = decode_batch(data, journal, revision)
         if _MEDIA in data:
             media = {
                 digest: found

@@ -72,7 +72,7 @@ class _Choice(Struct):
 class _Chunk(Struct):
     """What is looked at in a chunk."""
 
-    choices: list[_Choice] = msgspec.field(default_factory=list[_Choice])
+    choices: list[_Choice] = []
     id: str = ""
     prompt_progress: object | UnsetType = UNSET
     error: Wire | None = None
