@@ -72,6 +72,22 @@ def test_prices() -> None:
     assert Price(input=2.0, output=4, cache_read=Decimal("0.5")).cost(usage) == Decimal("3.4")
 
 
+def test_long_requests_have_a_price_of_their_own() -> None:
+    """It holds for every token of a request whose input is longer than the bound."""
+    price = Price(input=2, output=12, long_above=200_000, long=Price(input=4, output=18))
+
+    assert price.cost(Usage(200_000, output_tokens=1_000_000)) == Decimal("12.4")
+    assert price.cost(Usage(250_000, output_tokens=1_000_000)) == Decimal(19)
+    with pytest.raises(ConfigError, match="give both"):
+        Price(input=1, output=1, long_above=200_000)
+
+
+def test_the_most_that_input_can_cost() -> None:
+    """Whether it is read from a cache, written to one, or neither."""
+    assert Price(input=2, output=9).most_input == 2
+    assert Price(input=2, output=9, cache_write=2.5, cache_read=Decimal("0.2")).most_input == 2.5
+
+
 def test_usage_adds_up() -> None:
     """Field by field."""
     one = Usage(1, 2, 3, 4, 5, 6, 7, Decimal("0.1"))

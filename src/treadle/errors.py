@@ -98,10 +98,11 @@ class ModelError(TreadleError):
 
     `retryable` says whether the same request may work a moment later; `retry_after`
     is the wait the provider asked for, in seconds; `partial` is the text that had
-    already arrived.
+    already arrived; `usage` is what was used all the same (a `Usage`), where that is known.
     """
 
     default_retryable = False
+    usage: Any = None
 
     def __init__(  # size: one exception, every fact about a failed request is a field
         self,

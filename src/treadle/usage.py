@@ -53,14 +53,22 @@ NOTHING = Usage()
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """Money per million tokens. Without a cache price, cached tokens cost what input costs."""
+    """Money per million tokens. Without a cache price, cached tokens cost what input costs.
+
+    Some vendors charge more for long requests: `long` is the price of every token of a request
+    whose input has more than `long_above` tokens.
+    """
 
     input: Decimal | float | int
     output: Decimal | float | int
     cache_read: Decimal | float | int | None = None
     cache_write: Decimal | float | int | None = None
+    long_above: int | None = None
+    long: Price | None = None
 
     def __post_init__(self) -> None:
+        if (self.long_above is None) is not (self.long is None):
+            raise ConfigError("Price(long_above=, long=): give both, or neither.")
         for name in ("input", "output", "cache_read", "cache_write"):
             value: object = getattr(self, name)
             if value is None and name.startswith("cache"):
@@ -70,8 +78,22 @@ class Price(Struct, frozen=True, kw_only=True):
             if not 0 <= value < inf:
                 raise ConfigError(f"Price({name}={value!r}): give an amount, 0 or more.")
 
+    def at(self, input_tokens: int) -> Price:
+        """Return the price of a request with so much input."""
+        if self.long is None or self.long_above is None or input_tokens <= self.long_above:
+            return self
+        return self.long
+
+    @property
+    def most_input(self) -> Decimal:
+        """The most that a million input tokens cost, cached or not."""
+        amounts = (self.input, self.cache_read, self.cache_write)
+        return max(_exact(amount) for amount in amounts if amount is not None)
+
     def cost(self, usage: Usage) -> Decimal:
-        """Return what these tokens cost."""
+        """Return what the tokens of one request cost."""
+        if self.long is not None and (price := self.at(usage.input_tokens)) is not self:
+            return price.cost(usage)
         plain = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
         read = self.input if self.cache_read is None else self.cache_read
         write = self.input if self.cache_write is None else self.cache_write

@@ -13,11 +13,13 @@ from treadle import (
     AuthenticationFailed,
     LimitReached,
     Limits,
+    ModelSettings,
     Overloaded,
     Price,
     Usage,
 )
 from treadle.errors import ConfigError
+from treadle.ports.model import ModelProfile
 from treadle.testing import FakeClock, FunctionModel, ScriptedModel, calls, raises, reply
 
 
@@ -93,6 +95,43 @@ async def test_a_cost_limit_needs_a_price() -> None:
     """A limit that cannot hold is refused in words."""
     with pytest.raises(ConfigError, match="has no price"):
         await Agent("a", ScriptedModel(["x"]), limits=Limits(max_cost=Decimal(1))).run("x")
+
+
+async def test_a_cost_limit_counts_writing_to_the_cache() -> None:
+    """What the provider may add for it is reserved: the limit holds whatever was cached."""
+    usage = Usage(input_tokens=100_000, cache_write_tokens=100_000, requests=1)
+    price = Price(input=1, output=0, cache_write=10_000)
+    model = ScriptedModel([reply("hi", usage=usage)], price=price)
+    limits = Limits(max_cost=Decimal("0.05"))
+
+    result = await Agent("a", model, limits=limits).run("a question of several tokens")
+
+    assert (result.stop_reason, model.requests) == ("budget", [])
+
+
+async def test_output_is_capped_to_what_the_model_can_say() -> None:
+    """Where its profile knows: a server would refuse to be asked for more."""
+    profile = ModelProfile(name="small", max_output=4_096)
+    model = ScriptedModel(["hi", "hi"], profile=profile)
+
+    agent = Agent("a", model, limits=Limits(max_tokens=1_000_000))
+    await agent.run("x")
+    await agent.run("x", settings=ModelSettings(max_output_tokens=5_000))
+
+    assert [each.settings.max_output_tokens for each in model.requests] == [4_096, 5_000]
+
+
+async def test_a_request_knows_how_much_time_is_left() -> None:
+    """So that a wrapper does not begin a wait that the deadline would end."""
+    model = ScriptedModel(["hi", "hi"])
+
+    await Agent("a", model, limits=Limits(deadline=timedelta(minutes=5))).run("x")
+    await Agent("a", model).run("x")
+
+    left, unlimited = (each.seconds_left for each in model.requests)
+    assert left is not None
+    assert 0 < left <= 300
+    assert unlimited is None
 
 
 async def test_a_token_budget_caps_the_output() -> None:

@@ -251,6 +251,17 @@ def test_a_bad_reply_shows_its_beginning() -> None:
             },
             10.0,
         ),
+        ({"retry-after": "Friday, 02-Jan-26 03:04:15 GMT"}, 10.0),
+        ({"retry-after": "Fri Jan  2 03:04:15 2026"}, 10.0),
+        ({"retry-after": "Fri, 02 Jan 2026 04:04:15 +0100"}, 10.0),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, 251634977754.0),
+        ({"retry-after": "Fri, 31 Dec 99999999999 23:59:59 GMT"}, None),
+        ({"retry-after": "Fri, 02 Jan 2026 99:99:99 GMT"}, None),
+        ({"retry-after": "Fri, 02 Jan 2026 03:04:15 +99999999999"}, None),
+        ({"retry-after": "120, 30"}, None),
+        ({"retry-after": "1e400"}, None),
+        ({"retry-after": "9" * 400}, None),
+        ({"retry-after": "soon", "date": "never"}, None),
         ({"x-ratelimit-reset-requests": "1s", "x-ratelimit-reset-tokens": "6m0s"}, 360.0),
         (
             {

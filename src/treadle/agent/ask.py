@@ -24,7 +24,14 @@ from treadle.events import (
 from treadle.ids import new_span_id
 from treadle.limits import Budget
 from treadle.ports.context import RunContext
-from treadle.ports.model import ModelDelta, ModelReply, ModelRequest, ReasoningPiece, TextPiece
+from treadle.ports.model import (
+    ModelDelta,
+    ModelReply,
+    ModelRequest,
+    ReasoningPiece,
+    Restart,
+    TextPiece,
+)
 from treadle.usage import Usage
 
 FAILED_ATTEMPT = Usage(requests=1)
@@ -38,6 +45,7 @@ class Asker:
     """Asks one run's model. `partial` is the text that was seen and is not in the history yet."""
 
     __slots__ = (
+        "_attempt",
         "_budget",
         "_bus",
         "_ctx",
@@ -58,6 +66,7 @@ class Asker:
         self._parent_span = parent_span
         self._span = ""
         self._started = 0.0
+        self._attempt = 1
         self.partial: list[str] = []
 
     async def ask(self, request: ModelRequest, turn: int, seconds_left: float | None) -> ModelReply:
@@ -127,19 +136,21 @@ class Asker:
     async def _attempts(
         self, request: ModelRequest, turn: int, seconds_left: float | None
     ) -> ModelReply:
-        setup, attempt = self._setup, 1
+        setup, clock, attempt = self._setup, self._setup.retry.clock, 1
+        began = clock.seconds()
         while True:
+            self._attempt = attempt
             self._tell(ModelStarted, turn, attempt, setup.profile.name)
             try:
-                reply = await self._answer(request, turn)
+                reply = await self._answer(self._timed(request, seconds_left), turn)
             except ModelError as error:
-                self._budget.spend(FAILED_ATTEMPT)
-                wait = self._wait_after(attempt, error, seconds_left)
+                self._budget.spend(error.usage or FAILED_ATTEMPT)
+                wait = self._wait_after(attempt, error, clock.seconds() - began, seconds_left)
                 if wait is None:
                     raise
                 self._tell(ModelRetried, turn, attempt, str(error), wait)
                 self.partial = []
-                await setup.retry.clock.sleep(wait)
+                await clock.sleep(wait)
                 attempt += 1
             else:
                 self.partial = [reply.message.text]  # until it is part of the history
@@ -165,16 +176,21 @@ class Asker:
         self._tell_whole(reply, turn)
         return reply
 
+    def _timed(self, request: ModelRequest, seconds_left: float | None) -> ModelRequest:
+        """Return the request with what is left of the run's time now."""
+        if seconds_left is None:
+            return request
+        left = seconds_left - (time.perf_counter() - self._started)
+        return replace(request, seconds_left=max(left, 0.0))
+
     def _wait_after(
-        self, attempt: int, error: ModelError, seconds_left: float | None
+        self, attempt: int, error: ModelError, spent: float, seconds_left: float | None
     ) -> float | None:
         """Return the seconds until the next attempt, or None when there is none."""
-        retry = self._setup.retry
-        if not retry.again(attempt, error):
-            return None
-        wait = retry.wait_after(attempt, error)
-        spent = time.perf_counter() - self._started
-        return None if seconds_left is not None and wait > seconds_left - spent else wait
+        wait = self._setup.retry.next_wait(attempt, error, spent)
+        if wait is None or seconds_left is None:
+            return wait
+        return wait if wait <= seconds_left - (time.perf_counter() - self._started) else None
 
     async def _streamed(self, deltas: AsyncIterator[ModelDelta], turn: int) -> ModelReply:
         try:
@@ -192,6 +208,9 @@ class Asker:
                 bus.say(span, parent, text, turn)
             elif isinstance(delta, ReasoningPiece):
                 bus.emit(ReasoningDelta, span, parent, delta.text, turn)
+            elif isinstance(delta, Restart):
+                bus.emit(ModelRetried, span, parent, turn, self._attempt, delta.reason, 0.0)
+                seen.clear()
             else:
                 return self._a_reply(delta, "stream")
         raise IncompleteReply(
@@ -227,7 +246,7 @@ class Asker:
 
     def _priced(self, reply: ModelReply) -> ModelReply:
         usage, price = reply.usage, self._setup.profile.price
-        if usage.requests and (price is None or usage.cost):
+        if reply.settled or (usage.requests and (price is None or usage.cost)):
             return reply
         cost = usage.cost or (price.cost(usage) if price else usage.cost)
         return replace(reply, usage=replace(usage, requests=usage.requests or 1, cost=cost))

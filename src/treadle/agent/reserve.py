@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError
 from treadle.limits import Budget
-from treadle.messages import Text, ToolCall, ToolResult
+from treadle.models.estimate import estimate_input
 from treadle.ports.model import ModelProfile, ModelRequest
-from treadle.usage import MILLION, Price, Usage
+from treadle.usage import MILLION, Price
 
-BYTES_PER_TOKEN = 3
-"""A low figure on purpose: an estimate that is too high only stops a run a little early."""
-MEDIA_TOKENS = 1_600
 MOST_OUTPUT = 16_384
 """Output tokens allowed to a call when nobody said how many: what common models accept."""
 
 
-class Reservation(msgspec.Struct, frozen=True):
+class Reservation(Struct, frozen=True):
     """What was set aside for one call, and the request with its output capped to that."""
 
     request: ModelRequest
@@ -36,41 +33,18 @@ def reserve(budget: Budget, request: ModelRequest, profile: ModelProfile) -> Res
         ConfigError: money is limited and the model has no price.
     """
     estimate = estimate_input(request)
-    wanted = request.settings.max_output_tokens or MOST_OUTPUT
+    wanted = request.settings.max_output_tokens or min(
+        MOST_OUTPUT, profile.max_output or MOST_OUTPUT
+    )
     output = min(wanted, _affordable(budget, estimate, profile))
     if output < 1:
         return None
     tokens = estimate + output
-    cost = (
-        _price(profile).cost(Usage(estimate, output_tokens=output))
-        if _money_matters(budget)
-        else Decimal(0)
-    )
+    cost = _most(_price(profile), estimate, output) if _money_matters(budget) else Decimal(0)
     if not budget.reserve(tokens, cost):
         return None
     settings = replace(request.settings, max_output_tokens=output)
     return Reservation(replace(request, settings=settings), tokens, cost, output < wanted)
-
-
-def estimate_input(request: ModelRequest) -> int:
-    """Return about how many tokens a request has, never too few for common text."""
-    size = len(request.system.encode())
-    size += sum(len(msgspec.json.encode(spec)) for spec in request.tools)
-    media = 0
-    for message in request.messages:
-        for part in message.parts:
-            match part:
-                case Text():
-                    size += len(part.text.encode())
-                case ToolCall():
-                    size += len(part.raw.encode()) + len(part.name)
-                case ToolResult():
-                    size += len(part.text.encode())
-                    media += sum(type(item) is not Text for item in part.parts)
-                case _:
-                    media += 1
-        size += 4 * BYTES_PER_TOKEN  # each message's frame
-    return size // BYTES_PER_TOKEN + media * MEDIA_TOKENS
 
 
 def _affordable(budget: Budget, estimate: int, profile: ModelProfile) -> int:
@@ -79,13 +53,20 @@ def _affordable(budget: Budget, estimate: int, profile: ModelProfile) -> int:
     most = MOST_OUTPUT if tokens_left is None else tokens_left - estimate
     if cost_left is not None:
         price = _price(profile)
-        after_input = cost_left - price.cost(Usage(estimate))
-        per_token = Decimal(str(price.output)) / MILLION
+        after_input = cost_left - _most(price, estimate, 0)
+        per_token = Decimal(str(price.at(estimate).output)) / MILLION
         if after_input < 0:
             return 0
         if per_token:
             most = min(most, int(after_input / per_token))
     return most
+
+
+def _most(price: Price, input_tokens: int, output_tokens: int) -> Decimal:
+    """Return the most that a call can cost: nobody knows before what of it is cached."""
+    due = price.at(input_tokens)
+    output = Decimal(str(due.output)) * output_tokens
+    return (due.most_input * input_tokens + output) / MILLION
 
 
 def _money_matters(budget: Budget) -> bool:

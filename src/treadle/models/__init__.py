@@ -1,6 +1,26 @@
-"""What works with any model: finding it by name, and asking again when a failure passes."""
+"""What works with any model: finding it by name, and wrappers that are models themselves."""
 
-from treadle.models.resolve import resolve_model
-from treadle.models.retry import Retry
+from __future__ import annotations
 
-__all__ = ["Retry", "resolve_model"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from treadle.models.fallback import Fallback
+    from treadle.models.resolve import resolve_model
+    from treadle.models.retry import Retry
+
+__all__ = ["Fallback", "Retry", "resolve_model"]
+
+_HOMES = {
+    "Fallback": "treadle.models.fallback",
+    "Retry": "treadle.models.retry",
+    "resolve_model": "treadle.models.resolve",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a name at its first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

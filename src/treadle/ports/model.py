@@ -175,7 +175,8 @@ class ModelProfile(Struct, frozen=True, kw_only=True):
     """What a model can do. The loop asks here and never looks at a vendor's name.
 
     `native_output` says whether an `OutputSchema` is obeyed, `native_output_with_tools` whether
-    that also holds while tools are offered.
+    that also holds while tools are offered. `window` is how many tokens a request and its reply
+    may have together, `max_output` how many the reply; None where nobody knows.
     """
 
     provider: str = "custom"
@@ -184,6 +185,8 @@ class ModelProfile(Struct, frozen=True, kw_only=True):
     native_output_with_tools: bool = False
     vision: bool = True
     price: Price | None = None
+    window: int | None = None
+    max_output: int | None = None
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
@@ -191,6 +194,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
     `messages` has no system message: `system` is rendered for each run. `messages.encoded` is
     where codecs keep their encoded prefix. `tools` is the same tuple object for the whole run.
+    `seconds_left` is what the run's deadline leaves: no wait that is longer need begin.
     """
 
     messages: Thread
@@ -199,13 +203,15 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     settings: ModelSettings = DEFAULT_SETTINGS
     output: OutputSchema | None = None
     conversation_id: str = ""
+    seconds_left: float | None = None
 
 
 class ModelReply(Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer of a model.
 
     `message` is an assistant message whose tool calls carry the provider's IDs; the loop gives
-    them IDs of its own. `provider_finish` is the reason in the provider's spelling.
+    them IDs of its own. `provider_finish` is the reason in the provider's spelling. `settled` says
+    that requests and cost in `usage` are right as they are, also where they are 0.
     """
 
     message: Message
@@ -214,6 +220,7 @@ class ModelReply(Struct, frozen=True, kw_only=True, gc=False):
     model: str = ""
     response_id: str | None = None
     provider_finish: str | None = None
+    settled: bool = False
 
 
 class TextPiece(Struct, frozen=True, gc=False):
@@ -228,7 +235,13 @@ class ReasoningPiece(Struct, frozen=True, gc=False):
     text: str
 
 
-ModelDelta = TextPiece | ReasoningPiece | ModelReply
+class Restart(Struct, frozen=True, gc=False):
+    """Forget the pieces so far: the answer begins anew, because of `reason`."""
+
+    reason: str
+
+
+ModelDelta = TextPiece | ReasoningPiece | Restart | ModelReply
 """What a stream yields: pieces for whoever watches, and last the whole reply."""
 
 

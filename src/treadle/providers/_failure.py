@@ -295,7 +295,7 @@ def _reset(value: str, now: datetime) -> float | None:
 def _date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for a year of many digits
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
