@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -11,6 +12,11 @@ from treadle.values import clean, is_array, is_object
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_ESCAPES = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<bad>\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2}))|\\.",
+    re.DOTALL,
+)
 
 
 def encode(value: object) -> bytes:
@@ -46,3 +52,13 @@ def cleaned(value: Any) -> Any:
     if is_array(value):
         return [cleaned(item) for item in value]
     return value
+
+
+def mended(raw: str) -> str:
+    r"""Return arguments in which no escape stands for NUL or half a surrogate pair.
+
+    A model may well write ``\ud83d`` alone; the text it means can go nowhere.
+    """
+    if "\\u" in raw:
+        return _ESCAPES.sub(lambda found: r"\ufffd" if found["bad"] else found[0], raw)
+    return raw

@@ -22,8 +22,9 @@ from treadle.errors import (
 from treadle.messages import Audio, Image, Message, Reasoning, Text, Thread, ToolCall
 from treadle.ports.model import ModelReply, ModelRequest
 from treadle.providers._failure import Asked
+from treadle.providers._json import mended
 from treadle.providers.openai.chat_body import ChatEncoder
-from treadle.providers.openai.chat_reply import READ_ONLY, decode_reply, mended
+from treadle.providers.openai.chat_reply import READ_ONLY, decode_reply
 from treadle.providers.openai.dialect import ChatDialect
 from treadle.usage import Usage
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from treadle.errors import InvalidInput, Overloaded
 from treadle.messages import Audio, Image, Message, Opaque, Part, Reasoning, Text, ToolCall
 from treadle.ports.model import FinishReason, ModelReply
 from treadle.providers._failure import NO_HEADERS, Asked, bad_reply, complaint_in, typed_error
-from treadle.providers._json import encode
+from treadle.providers._json import encode, mended
 from treadle.providers.openai.chat_objects import (
     WireCall,
     WireChoice,
@@ -53,11 +52,6 @@ _FINISHES: dict[str, FinishReason] = {
     "refusal": "refusal",
 }
 _FAILED = {"error", "network_error", "insufficient_system_resource", "abort"}
-_ESCAPES = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    r"|(?P<bad>\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2}))|\\.",
-    re.DOTALL,
-)
 
 
 class ReplyParts(Struct):
@@ -284,16 +278,6 @@ def message_provider(back: Wire, read: Wire, host: str) -> Opaque | None:
     if read:
         provider[READ_ONLY] = read
     return provider or None
-
-
-def mended(raw: str) -> str:
-    r"""Return arguments in which no escape stands for NUL or half a surrogate pair.
-
-    A model may well write ``\ud83d`` alone; the text it means can go nowhere.
-    """
-    if "\\u" in raw:
-        return _ESCAPES.sub(lambda found: r"\ufffd" if found["bad"] else found[0], raw)
-    return raw
 
 
 def _image(image: object) -> list[Part]:
