@@ -193,6 +193,29 @@ class Blobs(Protocol):
 class Store(Journals, Leases, Blobs, Protocol):
     """All that a store of conversations does."""
 
+    async def claim_and_append(
+        self,
+        conversation_id: str,
+        owner: str,
+        seconds: float,
+        entries: Sequence[AnyEntry],
+        *,
+        known: Head | None,
+    ) -> tuple[Head, Lease]:
+        """Take the conversation and write its next batch, in one step: both or nothing.
+
+        `known` is the head that the entries follow, as the caller knows it; None stands for a
+        conversation that is empty or not there. Returned is the head after the batch.
+
+        Raises:
+            ConversationBusy: another's lease is alive.
+            RevisionConflict: the conversation is not at the revision of `known`, or is gone, or
+                another of the same ID.
+            InvalidId: a run of this ID has begun before.
+            NewerJournal: only a newer version of this package may write here.
+        """
+        ...
+
 
 def anybody_may(entries: Sequence[AnyEntry]) -> bool:
     """Whether these may be appended without owning the conversation."""

@@ -12,19 +12,13 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
-from msgspec.structs import replace
-
-from treadle.errors import ConfigError, ConversationNotFound, CorruptJournal
+from treadle.errors import ConfigError
 from treadle.journal import AnyEntry
 from treadle.ports.clock import SYSTEM_CLOCK, Clock
-from treadle.ports.store import Batch, ConversationStatus, Head, Lease, begins
-from treadle.stores.codec import digest_of, digests_in, encode_batch, with_media
+from treadle.ports.store import Batch, ConversationStatus, Head, Lease
 from treadle.stores.file_disk import failure
-from treadle.stores.file_folder import Folder, Journal
-from treadle.stores.file_lines import MEDIA, batch_of
-from treadle.stores.file_runs import RunIsThere, Runs, runs_in
-from treadle.stores.heads import appended, claimed, place, readable, released, renewed
-from treadle.stores.refusals import content_not_found, fork_gone, run_taken, taken
+from treadle.stores.file_folder import Folder
+from treadle.stores.file_steps import Files
 from treadle.stores.waiting import Waiters
 
 T = TypeVar("T")
@@ -138,6 +132,23 @@ class FileStore:
             lambda files: files.claim(conversation_id, owner, seconds, instead_of)
         )
 
+    async def claim_and_append(
+        self,
+        conversation_id: str,
+        owner: str,
+        seconds: float,
+        entries: Sequence[AnyEntry],
+        *,
+        known: Head | None,
+    ) -> tuple[Head, Lease]:
+        """Take the conversation and write its next batch, in one step; see the port."""
+        batch = tuple(entries)
+        head, lease = await self._run(
+            lambda files: files.claim_and_append(conversation_id, owner, seconds, batch, known)
+        )
+        self._threads().waiters.notify(conversation_id, head.revision)
+        return head, lease
+
     async def renew(self, lease: Lease, seconds: float) -> Lease:
         """Keep it longer, or raise `LeaseLost`."""
         return await self._run(lambda files: files.renew(lease, seconds))
@@ -154,14 +165,14 @@ class FileStore:
         """Return content by its digest, or raise `ConversationNotFound`."""
         return await self._run(lambda files: files.get(conversation_id, digest))
 
-    async def _run(self, work: Callable[[_Files], T]) -> T:
+    async def _run(self, work: Callable[[Files], T]) -> T:
         return await self._threads().run(work)
 
     def _threads(self) -> _Threads:
         """Return the threads of this process; a forked child must have its own."""
         found = self._here.get(os.getpid())
         if found is None:
-            files = _Files(Folder(self._root, self._patience), self._clock)
+            files = Files(Folder(self._root, self._patience), self._clock)
             found = self._here.setdefault(os.getpid(), _Threads(self._root, files))
             weakref.finalize(self, found.abandon)
         return found
@@ -170,14 +181,14 @@ class FileStore:
 class _Threads:
     """What a store has in one process: threads that wait for the disk, and who waits for news."""
 
-    def __init__(self, root: Path, files: _Files) -> None:
+    def __init__(self, root: Path, files: Files) -> None:
         self._root = root
         self._files = files
         self._lock = threading.Lock()  # event loops of several threads may share the store
         self._pool: ThreadPoolExecutor | None = None
         self.waiters = Waiters(self._look)
 
-    async def run(self, work: Callable[[_Files], T]) -> T:
+    async def run(self, work: Callable[[Files], T]) -> T:
         """Return what comes of the work, done by a thread. It is done even if nobody waits."""
         with self._lock:
             if self._pool is None:
@@ -194,7 +205,7 @@ class _Threads:
         if pool is not None:
             pool.shutdown(wait=False)
 
-    def _work(self, work: Callable[[_Files], T]) -> T:
+    def _work(self, work: Callable[[Files], T]) -> T:
         try:
             self._files.folder.prepare()
             return work(self._files)
@@ -205,183 +216,7 @@ class _Threads:
         return await self.run(lambda files: files.revisions(conversation_ids))
 
 
-class _Files:
-    """What the methods of a store do, in a thread."""
-
-    def __init__(self, folder: Folder, clock: Clock) -> None:
-        self.folder = folder
-        self.runs = Runs(folder)
-        self._clock = clock
-
-    def create(self, conversation_id: str) -> Head:
-        """Begin a conversation where there is none."""
-        while True:
-            self.folder.begin(conversation_id, self._clock.now())
-            try:
-                return self.head(conversation_id)
-            except ConversationNotFound:
-                continue  # somebody deleted it in between
-
-    def head(self, conversation_id: str) -> Head:
-        """Return the head."""
-        with self.folder.opened(conversation_id) as journal:
-            return journal.head
-
-    def append(
-        self,
-        conversation_id: str,
-        expected_revision: int,
-        entries: tuple[AnyEntry, ...],
-        fence: int | None,
-    ) -> int:
-        """Write one batch."""
-        data, media = encode_batch(entries)
-        run_ids = begins(entries)
-        if len(set(run_ids)) < len(run_ids):
-            raise run_taken(max(run_ids, key=run_ids.count))
-        while True:
-            try:
-                with self.folder.opened(conversation_id, alone=True) as journal:
-                    now = self._clock.now()
-                    head = appended(journal.head, expected_revision, entries, fence, now)
-                    self._write(journal, head, data, media, run_ids)
-                    return head.revision
-            except RunIsThere as error:
-                if not self.runs.settle(error.run_id):
-                    raise run_taken(error.run_id) from None
-
-    def read(self, conversation_id: str, after: int) -> list[Batch]:
-        """Return the batches after a revision."""
-        with self.folder.opened(conversation_id) as journal:
-            readable(journal.head)
-            if after == 0 and (whole := journal.batches()) is not None:
-                return whole
-            lines, name = journal.lines(after), str(journal.path)
-            found = [batch_of(line, name) for line in lines]
-            for number, line in enumerate(lines):
-                if MEDIA in line.rest:
-                    found[number] = _restored(journal, found[number])
-            return found
-
-    def listed(
-        self, status: ConversationStatus | None, limit: int, after: Head | None
-    ) -> list[Head]:
-        """Return heads in order."""
-        kept = [
-            head
-            for head in self.folder.heads()
-            if status in (None, head.status) and (after is None or place(head) > place(after))
-        ]
-        return sorted(kept, key=place)[:limit]
-
-    def fork(self, conversation_id: str, revision: int, new_id: str) -> Head:
-        """Copy a conversation."""
-        with self.folder.opened(conversation_id) as journal:
-            readable(journal.head)
-            if not 0 <= revision <= journal.head.revision:
-                raise fork_gone(journal.head, revision)
-            if not self.folder.copy(journal, revision, new_id, self._clock.now()):
-                raise taken(new_id)
-        return self.head(new_id)
-
-    def delete(self, conversation_id: str) -> None:
-        """Forget a conversation and its runs."""
-        try:
-            with self.folder.opened(conversation_id, alone=True) as journal:
-                run_ids, created_at = _runs_of(journal)
-                gone = self.folder.delete(journal)
-        except ConversationNotFound:
-            return
-        self.runs.forget(conversation_id, created_at, run_ids)
-        self.folder.discard(gone)
-
-    def claim(
-        self, conversation_id: str, owner: str, seconds: float, instead_of: int | None
-    ) -> tuple[Head, Lease]:
-        """Take a conversation."""
-        while True:
-            self.folder.begin(conversation_id, self._clock.now())
-            try:
-                with self.folder.opened(conversation_id, alone=True) as journal:
-                    now = self._clock.now()
-                    head, lease = claimed(journal.head, owner, seconds, instead_of, now)
-                    journal.lease(head)
-                    return head, lease
-            except ConversationNotFound:
-                continue  # somebody deleted it in between
-
-    def renew(self, lease: Lease, seconds: float) -> Lease:
-        """Keep a lease longer."""
-        with self.folder.opened(lease.conversation_id, alone=True) as journal:
-            head, held = renewed(journal.head, lease, seconds, self._clock.now())
-            journal.lease(head)
-            return held
-
-    def release(self, lease: Lease) -> None:
-        """Let a lease go."""
-        try:
-            with self.folder.opened(lease.conversation_id, alone=True) as journal:
-                head = released(journal.head, lease)
-                if head is not journal.head:
-                    journal.lease(head)
-        except ConversationNotFound:
-            return
-
-    def put(self, conversation_id: str, content: bytes) -> str:
-        """Keep content."""
-        digest = digest_of(content)
-        with self.folder.opened(conversation_id, alone=True) as journal:
-            journal.keep({digest: content})
-        return digest
-
-    def get(self, conversation_id: str, digest: str) -> bytes:
-        """Return content."""
-        with self.folder.opened(conversation_id) as journal:
-            found = journal.content(digest)
-        if found is None:
-            raise content_not_found(conversation_id, digest)
-        return found
-
-    def revisions(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        """Return the revisions of those conversations that there are."""
-        found = {each: self.folder.revision(each) for each in conversation_ids}
-        return {each: revision for each, revision in found.items() if revision is not None}
-
-    def _write(
-        self,
-        journal: Journal,
-        head: Head,
-        data: bytes,
-        media: Mapping[str, bytes],
-        run_ids: Sequence[str],
-    ) -> None:
-        journal.keep(media)
-        self.runs.begin(journal, run_ids)
-        try:
-            journal.append(head, data)
-        except OSError:
-            self.runs.undo(run_ids)
-            raise
-
-
-def _restored(journal: Journal, batch: Batch) -> Batch:
-    media = {
-        digest: content
-        for digest in digests_in(batch.entries)
-        if (content := journal.content(digest)) is not None
-    }
-    return replace(batch, entries=with_media(batch.entries, media))
-
-
 def _hear(ended: asyncio.Future[T]) -> None:
     """Take note of an error that nobody waits for any more: asyncio would log it."""
     if not ended.cancelled():
         ended.exception()
-
-
-def _runs_of(journal: Journal) -> tuple[list[str], int]:
-    """Return the runs of a conversation and when it began; none where that cannot be read."""
-    try:
-        return runs_in(journal.lines(0), journal.path), journal.created_at
-    except CorruptJournal:
-        return [], 0

@@ -184,10 +184,11 @@ class Folder:
                 raise not_found(conversation_id) from None
             yield Journal(conversation_id, path, fd)
 
-    def begin(self, conversation_id: str, now: datetime) -> None:
-        """Make a conversation where there is none."""
-        if not self._journal(conversation_id).exists():
-            self._make(conversation_id, [header(conversation_id, new_head(now))], ())
+    def begin(self, conversation_id: str, now: datetime) -> bool:
+        """Make a conversation; False when there is one."""
+        if self._journal(conversation_id).exists():
+            return False
+        return self._make(conversation_id, [header(conversation_id, new_head(now))], ())
 
     def copy(self, source: Journal, revision: int, new_id: str, now: datetime) -> bool:
         """Make a conversation of another's first lines and its content; False when there is one."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from treadle.journal import AnyEntry
 from treadle.ports.store import READER, Head, Lease, advanced, anybody_may
-from treadle.stores.refusals import busy, lease_lost, not_at, too_new
+from treadle.stores.refusals import busy, lease_lost, not_at, not_the_same, too_new
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -42,6 +42,25 @@ def claimed(
     fence = head.fence + 1
     lease = Lease(head.conversation_id, owner, fence, now + timedelta(seconds=seconds))
     return replace(head, fence=fence, lease=lease), lease
+
+
+def entered(
+    head: Head | None,
+    known: Head | None,
+    conversation_id: str,
+    owner: str,
+    seconds: float,
+    entries: Sequence[AnyEntry],
+    now: datetime,
+) -> tuple[Head, Lease]:
+    """Return the head and the lease after a claim with a batch, or raise why there can be none."""
+    if head is None and known is None:
+        head = Head(conversation_id=conversation_id, created_at=now, updated_at=now)
+    if head is None or (known is not None and known.created_at != head.created_at):
+        raise not_the_same(conversation_id)
+    head, lease = claimed(head, owner, seconds, None, now)
+    expected = 0 if known is None else known.revision
+    return appended(head, expected, entries, lease.fence, now), lease
 
 
 def renewed(head: Head, lease: Lease, seconds: float, now: datetime) -> tuple[Head, Lease]:

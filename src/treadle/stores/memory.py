@@ -6,9 +6,7 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-
-from msgspec.structs import replace
+from datetime import datetime
 
 from treadle.errors import ConfigError
 from treadle.journal import AnyEntry
@@ -19,15 +17,12 @@ from treadle.ports.store import (
     Head,
     Lease,
     advanced,
-    anybody_may,
     begins,
 )
+from treadle.stores.heads import appended, claimed, entered, place, released, renewed
 from treadle.stores.refusals import (
-    busy,
     content_not_found,
     fork_gone,
-    lease_lost,
-    not_at,
     not_found,
     run_not_found,
     run_taken,
@@ -91,21 +86,10 @@ class MemoryStore:
         journal = self._find(conversation_id)
         batch = tuple(entries)
         with self._lock:
-            head = journal.head
-            if head.revision != expected_revision:
-                raise not_at(head, expected_revision)
-            if not anybody_may(batch) and (head.lease is None or head.lease.fence != fence):
-                raise lease_lost(head, fence)
-            runs = begins(batch)
-            for number, run_id in enumerate(runs):
-                if run_id in self._runs or run_id in runs[:number]:
-                    raise run_taken(run_id)
-            self._runs.update(dict.fromkeys(runs, conversation_id))
-            journal.head = advanced(head, batch, self._clock.now())
-            journal.batches.append(Batch(journal.head.revision, batch))
-            if journal.waiting:
-                _wake(journal)
-        return journal.head.revision
+            head = appended(journal.head, expected_revision, batch, fence, self._clock.now())
+            self._begin_runs(conversation_id, batch)
+            _add(journal, head, batch)
+        return head.revision
 
     append.never_waits = True  # pyright: ignore[reportFunctionMemberAccess] see the port
 
@@ -148,8 +132,8 @@ class MemoryStore:
         heads = [journal.head for journal in list(self._journals.values())]
         kept = [head for head in heads if status is None or head.status == status]
         if after is not None:
-            kept = [head for head in kept if _place(head) > _place(after)]
-        return sorted(kept, key=_place)[:limit]
+            kept = [head for head in kept if place(head) > place(after)]
+        return sorted(kept, key=place)[:limit]
 
     async def fork(self, conversation_id: str, revision: int, new_id: str) -> Head:
         """Copy a journal through `revision` under a new ID; see the port."""
@@ -188,32 +172,41 @@ class MemoryStore:
         now = self._clock.now()
         with self._lock:
             journal = self._begin(conversation_id, now)
-            lease = journal.head.lease
-            if lease is not None and lease.expires_at > now and lease.fence != instead_of:
-                raise busy(lease, now)
-            fence = journal.head.fence + 1
-            lease = Lease(conversation_id, owner, fence, now + timedelta(seconds=seconds))
-            journal.head = replace(journal.head, fence=fence, lease=lease)
+            journal.head, lease = claimed(journal.head, owner, seconds, instead_of, now)
             return journal.head, lease
+
+    async def claim_and_append(
+        self,
+        conversation_id: str,
+        owner: str,
+        seconds: float,
+        entries: Sequence[AnyEntry],
+        *,
+        known: Head | None,
+    ) -> tuple[Head, Lease]:
+        """Take the conversation and write its next batch, in one step; see the port."""
+        batch, now = tuple(entries), self._clock.now()
+        with self._lock:
+            journal = self._journals.get(conversation_id)
+            before = None if journal is None else journal.head
+            head, lease = entered(before, known, conversation_id, owner, seconds, batch, now)
+            self._begin_runs(conversation_id, batch)
+            _add(journal or self._begin(conversation_id, now), head, batch)
+            return head, lease
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
         """Keep it longer, or raise `LeaseLost`."""
         journal = self._find(lease.conversation_id)
         with self._lock:
-            held = journal.head.lease
-            if held is None or held.fence != lease.fence:
-                raise lease_lost(journal.head, lease.fence)
-            held = replace(held, expires_at=self._clock.now() + timedelta(seconds=seconds))
-            journal.head = replace(journal.head, lease=held)
+            journal.head, held = renewed(journal.head, lease, seconds, self._clock.now())
         return held
 
     async def release(self, lease: Lease) -> None:
         """Let it go; a lease that is no longer held is no error."""
         with self._lock:
             journal = self._journals.get(lease.conversation_id)
-            held = journal.head.lease if journal is not None else None
-            if journal is not None and held is not None and held.fence == lease.fence:
-                journal.head = replace(journal.head, lease=None)
+            if journal is not None:
+                journal.head = released(journal.head, lease)
 
     async def put(self, conversation_id: str, content: bytes) -> str:
         """Keep content and return its SHA-256 in hex, or raise `ConversationNotFound`."""
@@ -235,6 +228,14 @@ class MemoryStore:
             journal = self._journals[conversation_id] = _Journal(head)
         return journal
 
+    def _begin_runs(self, conversation_id: str, batch: Sequence[AnyEntry]) -> None:
+        """Note the runs that begin; when one of them has before, raise and note none."""
+        runs = begins(batch)
+        for number, run_id in enumerate(runs):
+            if run_id in self._runs or run_id in runs[:number]:
+                raise run_taken(run_id)
+        self._runs.update(dict.fromkeys(runs, conversation_id))
+
     def _find(self, conversation_id: str) -> _Journal:
         journal = self._journals.get(conversation_id)
         if journal is None:
@@ -242,8 +243,11 @@ class MemoryStore:
         return journal
 
 
-def _place(head: Head) -> tuple[float, str]:
-    return -head.updated_at.timestamp(), head.conversation_id
+def _add(journal: _Journal, head: Head, batch: tuple[AnyEntry, ...]) -> None:
+    journal.head = head
+    journal.batches.append(Batch(head.revision, batch))
+    if journal.waiting:
+        _wake(journal)
 
 
 def _wake(journal: _Journal) -> None:

@@ -16,7 +16,7 @@ from treadle.ports.store import (
     advanced,
 )
 from treadle.stores.codec import decode_batch, digest_of, digests_in, with_media
-from treadle.stores.heads import appended, claimed, microseconds, moment, place, readable
+from treadle.stores.heads import appended, claimed, entered, microseconds, moment, place, readable
 from treadle.stores.moves import Move, move_of
 from treadle.stores.redis_connections import Connections
 from treadle.stores.refusals import (
@@ -92,11 +92,9 @@ class RedisStore:
     ) -> int:
         """Write one batch and return its revision; see the port."""
         move = move_of(expected_revision, entries, fence)
+        asked, batch = (move.fence, int(move.anybody), READER), _moving(move)
         outcome, *said = await self._connections.call(
-            "append",
-            conversation_id,
-            *_moving(move, in_doubt=False),
-            again=_moving(move, in_doubt=True),
+            "append", conversation_id, *asked, 0, *batch, again=(*asked, 1, *batch)
         )
         if outcome == b"gone":
             raise not_found(conversation_id)
@@ -192,6 +190,32 @@ class RedisStore:
             raise AssertionError("the script and the rules disagree")
         return head, head.lease
 
+    async def claim_and_append(
+        self,
+        conversation_id: str,
+        owner: str,
+        seconds: float,
+        entries: Sequence[AnyEntry],
+        *,
+        known: Head | None,
+    ) -> tuple[Head, Lease]:
+        """Take the conversation and write its next batch, in one step; see the port."""
+        move = move_of(known.revision if known else 0, entries, None)
+        asked, batch = (owner, round(seconds * 1e6), READER), _moving(move, known)
+        outcome, *said = await self._connections.call(
+            "enter", conversation_id, *asked, 0, *batch, again=(*asked, 1, *batch)
+        )
+        if outcome == b"run":
+            raise run_taken(said[0].decode())
+        head = _head(said[1]) if said[1] else None
+        if outcome == b"refused":
+            entered(head, known, conversation_id, owner, seconds, entries, moment(int(said[0])))
+        if outcome == b"refused" or head is None:
+            raise AssertionError("the script and the rules disagree")
+        self._waiters.notify(conversation_id, head.revision)
+        let_go = Lease(conversation_id, owner, head.fence, head.updated_at)
+        return head, head.lease or let_go
+
     async def renew(self, lease: Lease, seconds: float) -> Lease:
         """Keep it longer, or raise `LeaseLost`."""
         outcome, said = await self._connections.call(
@@ -262,20 +286,17 @@ class RedisStore:
         }
 
 
-def _moving(move: Move, *, in_doubt: bool) -> list[Any]:
-    """Return the values of the script that appends."""
+def _moving(move: Move, known: Head | None = None) -> list[Any]:
+    """Return the values that tell scripts of a batch, from the seventh on."""
     return [
         move.expected,
-        move.fence,
-        int(move.anybody),
-        READER,
         move.status or "",
         move.run_id or "",
         move.pending,
         int(move.ends),
         move.data,
-        int(in_doubt),
         len(move.runs),
+        "" if known is None else microseconds(known.created_at),
         *move.runs,
         *(each for pair in move.media.items() for each in pair),
     ]

@@ -51,6 +51,47 @@ local function hold(digest, content)
 end
 """
 
+# A batch stands in ARGV from 7 on: expected revision, status, run, pending, ends, batch, how many
+# runs, when the conversation began, then these runs, then digests and contents.
+_BATCH = """
+local function written(revision)
+  return revision and tonumber(revision) > tonumber(ARGV[7])
+    and redis.call('LINDEX', key('log'), ARGV[7]) == ARGV[12]
+end
+
+local function begun_before()
+  for i = 15, 14 + ARGV[13] do
+    if redis.call('HEXISTS', P .. 'runs', ARGV[i]) == 1 then
+      return ARGV[i]
+    end
+  end
+end
+
+local function write(at, before)
+  for i = 15, 14 + ARGV[13] do
+    redis.call('HSET', P .. 'runs', ARGV[i], id)
+    redis.call('SADD', key('runs_of'), ARGV[i])
+  end
+  for i = 15 + ARGV[13], #ARGV, 2 do
+    hold(ARGV[i], ARGV[i + 1])
+  end
+  redis.call('RPUSH', key('log'), ARGV[12])
+  local status = ARGV[8] ~= '' and ARGV[8] or before
+  redis.call('HSET', key('head'), 'revision', digits(ARGV[7] + 1), 'status', status,
+    'updated_at', digits(at))
+  if ARGV[9] ~= '' then
+    redis.call('HSET', key('head'), 'run_id', ARGV[9])
+  end
+  if ARGV[10] ~= '0' then
+    redis.call('HINCRBY', key('head'), 'pending', ARGV[10])
+  end
+  if ARGV[11] == '1' then
+    redis.call('HDEL', key('head'), 'owner', 'expires_at')
+  end
+  place(id, at, status, before)
+end
+"""
+
 SCHEMA = """
 redis.call('SETNX', P .. 'schema', ARGV[3])
 return redis.call('GET', P .. 'schema')
@@ -63,51 +104,52 @@ end
 return head()
 """
 
-# ARGV: 3 expected, 4 fence, 5 anybody, 6 reader, 7 status, 8 run, 9 pending, 10 ends, 11 batch,
-# 12 in doubt, 13 how many runs, then these, then digests and contents.
+# ARGV: 3 fence, 4 anybody, 5 reader, 6 in doubt, 7 and on the batch.
 APPEND = """
 local old = redis.call('HMGET', key('head'), 'revision', 'status', 'fence', 'owner', 'reader')
 if not old[1] then
   return {'gone'}
 end
-local revision, expected, runs = tonumber(old[1]), tonumber(ARGV[3]), tonumber(ARGV[13])
-if ARGV[12] == '1' and revision > expected
-    and redis.call('LINDEX', key('log'), expected) == ARGV[11] then
+if ARGV[6] == '1' and written(old[1]) then
   return {'done'}
 end
-local owned = old[4] and old[3] == ARGV[4]
-if revision ~= expected or tonumber(old[5]) > tonumber(ARGV[6])
-    or not (ARGV[5] == '1' or owned) then
+local owned = old[4] and old[3] == ARGV[3]
+if old[1] ~= ARGV[7] or tonumber(old[5]) > tonumber(ARGV[5])
+    or not (ARGV[4] == '1' or owned) then
   return {'refused', digits(now()), head()}
 end
-for i = 14, 13 + runs do
-  if redis.call('HEXISTS', P .. 'runs', ARGV[i]) == 1 then
-    return {'run', ARGV[i]}
-  end
+local begun = begun_before()
+if begun then
+  return {'run', begun}
 end
-for i = 14, 13 + runs do
-  redis.call('HSET', P .. 'runs', ARGV[i], id)
-  redis.call('SADD', key('runs_of'), ARGV[i])
-end
-for i = 14 + runs, #ARGV, 2 do
-  hold(ARGV[i], ARGV[i + 1])
-end
-redis.call('RPUSH', key('log'), ARGV[11])
-local at = now()
-local status = ARGV[7] ~= '' and ARGV[7] or old[2]
-redis.call('HSET', key('head'), 'revision', digits(expected + 1), 'status', status,
-  'updated_at', digits(at))
-if ARGV[8] ~= '' then
-  redis.call('HSET', key('head'), 'run_id', ARGV[8])
-end
-if ARGV[9] ~= '0' then
-  redis.call('HINCRBY', key('head'), 'pending', ARGV[9])
-end
-if ARGV[10] == '1' then
-  redis.call('HDEL', key('head'), 'owner', 'expires_at')
-end
-place(id, at, status, old[2])
+write(now(), old[2])
 return {'done'}
+"""
+
+# ARGV: 3 owner, 4 microseconds, 5 reader, 6 in doubt, 7 and on the batch; 14 when it began.
+ENTER = """
+local at, since = now(), ARGV[14]
+local old = redis.call('HMGET', key('head'), 'revision', 'status', 'owner', 'expires_at', 'reader',
+  'created_at')
+if ARGV[6] == '1' and old[3] == ARGV[3] and written(old[1]) then
+  return {'done', digits(at), head()}
+end
+local alive = old[3] and tonumber(old[4]) > at
+if alive or (old[1] or '0') ~= ARGV[7] or (old[5] and tonumber(old[5]) > tonumber(ARGV[5]))
+    or (since ~= '' and since ~= old[6]) then
+  return {'refused', digits(at), head()}
+end
+local begun = begun_before()
+if begun then
+  return {'run', begun}
+end
+if not old[1] then
+  begin(id, at, ARGV[5])
+end
+redis.call('HINCRBY', key('head'), 'fence', 1)
+redis.call('HSET', key('head'), 'owner', ARGV[3], 'expires_at', digits(at + tonumber(ARGV[4])))
+write(at, old[2] or 'new')
+return {'done', digits(at), head()}
 """
 
 HEAD = """
@@ -244,7 +286,8 @@ SCRIPTS = {
     for name, text in {
         "schema": SCHEMA,
         "create": CREATE,
-        "append": APPEND,
+        "append": _BATCH + APPEND,
+        "enter": _BATCH + ENTER,
         "head": HEAD,
         "find": FIND,
         "revisions": REVISIONS,

@@ -39,6 +39,14 @@ def not_at(head: Head, expected: int) -> RevisionConflict:
     )
 
 
+def not_the_same(conversation_id: str) -> RevisionConflict:
+    """Return the error for a conversation that was deleted since, whether or not it came again."""
+    return RevisionConflict(
+        f"Conversation {conversation_id!r} is not the one that was read: it was deleted; "
+        "nothing was written."
+    )
+
+
 def lease_lost(head: Head, fence: int | None) -> LeaseLost:
     """Return the error for a write by somebody who does not own the conversation."""
     owned = "by nobody" if head.lease is None else f"by fence {head.lease.fence}"

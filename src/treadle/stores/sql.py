@@ -12,7 +12,7 @@ from treadle.errors import StoreUnavailable
 from treadle.journal import AnyEntry
 from treadle.ports.store import Batch, ConversationStatus, Head, Lease
 from treadle.stores.codec import digest_of, digests_in, with_media
-from treadle.stores.heads import claimed, microseconds, moment, readable
+from treadle.stores.heads import claimed, entered, microseconds, moment, readable
 from treadle.stores.moves import move_of
 from treadle.stores.refusals import (
     content_not_found,
@@ -185,6 +185,44 @@ class SqlStore:
             found = await self._rows.found(name)
             if found is not None:
                 claimed(head_of(found), owner, seconds, instead_of, moment(found["now"]))
+        raise StoreUnavailable(f"Conversation {conversation_id!r} changes too fast to claim it.")
+
+    async def claim_and_append(
+        self,
+        conversation_id: str,
+        owner: str,
+        seconds: float,
+        entries: Sequence[AnyEntry],
+        *,
+        known: Head | None,
+    ) -> tuple[Head, Lease]:
+        """Take the conversation and write its next batch, in one step; see the port."""
+        name, move = (
+            conversation_id.encode(),
+            move_of(known.revision if known else 0, entries, None),
+        )
+        since = -1 if known is None else microseconds(known.created_at)
+        lasting = round(seconds * 1e6)
+        claiming = {"by": owner.encode(), "lasting": lasting, "since": since}
+        for _ in range(LOOKS):
+            if known is None:
+                await self._connections.single(
+                    lambda it: it.execute(self._say.begin, {"name": name})
+                )
+            row = await self._rows.entered(name, move, claiming)
+            if row is not None:
+                head = head_of(row)
+                self._waiters.notify(conversation_id, head.revision)
+                let_go = Lease(conversation_id, owner, head.fence, head.updated_at)
+                return head, head.lease or let_go
+            if known is None:
+                await self._rows.forget_unused(name)
+            found = await self._rows.found(name)
+            if found is not None or known is not None:
+                before = None if found is None else head_of(found)
+                now = moment(0 if found is None else found["now"])
+                entered(before, known, conversation_id, owner, seconds, entries, now)
+            await self._rows.refuse_runs(move)
         raise StoreUnavailable(f"Conversation {conversation_id!r} changes too fast to claim it.")
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:

@@ -73,12 +73,47 @@ class Rows:
                 )
             else:
                 done = await self._connections.transaction(
-                    lambda it: self._in_steps(it, name, move), doubts
+                    lambda it: self._in_steps(it, name, move, self._say.move, moving(name, move)),
+                    doubts,
                 )
         except IntegrityError:  # a run of that ID, or a batch of that revision, is there
             done = False
         # Where an answer was lost on the way, it may be this very batch that is in the way.
         return done or (bool(doubts) and await self._stands(name, move))
+
+    async def entered(self, name: bytes, move: Move, claiming: Parameters) -> RowMapping | None:
+        """Claim a conversation with a batch and return its head, unless something is in its way."""
+        doubts: list[BaseException] = []
+        values = moving(name, move) | claiming
+
+        async def at_once(connection: AsyncConnection) -> RowMapping | None:
+            return await self._moved_and_written(
+                connection, self._say.enter_and_write, values, move
+            )
+
+        async def in_steps(connection: AsyncConnection) -> RowMapping | None:
+            if not await self._in_steps(connection, name, move, self._say.enter, values):
+                return None
+            return (await connection.execute(self._say.head, {"name": name})).mappings().one()
+
+        row = None
+        try:
+            if self._say.enter_and_write is not None and not move.media:
+                row = await self._connections.single(at_once, doubts)
+            else:
+                row = await self._connections.transaction(in_steps, doubts)
+        except IntegrityError:  # a run of that ID is there
+            return None
+        if row is None and doubts and await self._stands(name, move):
+            found = await self.found(name)
+            row = found if found is not None and found["owner"] == claiming["by"] else None
+        return row
+
+    async def forget_unused(self, name: bytes) -> None:
+        """Forget a conversation that was begun and that nobody has used."""
+        await self._connections.single(
+            lambda it: it.execute(self._say.forget_unused, {"name": name})
+        )
 
     async def refuse(self, conversation_id: str, move: Move, fence: int | None) -> None:
         """Raise why a batch could not be written, unless nothing is in its way any more."""
@@ -91,6 +126,10 @@ class Rows:
             raise not_at(head, move.expected)
         if not move.anybody and (head.lease is None or head.fence != fence):
             raise lease_lost(head, fence)
+        await self.refuse_runs(move)
+
+    async def refuse_runs(self, move: Move) -> None:
+        """Raise when one of the runs has begun before."""
         runs = self._say.tables.runs.c
         query = select(runs.id).where(runs.id.in_([each.encode() for each in move.runs]))
         begun = await self._connections.single(lambda it: it.scalar(query)) if move.runs else None
@@ -188,13 +227,30 @@ class Rows:
             await connection.execute(self._say.sweep, {"digests": digests})
 
     async def _at_once(self, connection: AsyncConnection, name: bytes, move: Move) -> bool:
-        assert self._say.move_and_write is not None  # noqa: S101 the caller has looked
-        values = moving(name, move)
-        values |= {"batch": move.data, "run_ids": [each.encode() for each in move.runs]}
-        return (await connection.execute(self._say.move_and_write, values)).first() is not None
+        statement, values = self._say.move_and_write, moving(name, move)
+        row = await self._moved_and_written(connection, statement, values, move)
+        return row is not None
 
-    async def _in_steps(self, connection: AsyncConnection, name: bytes, move: Move) -> bool:
-        if not (await connection.execute(self._say.move, moving(name, move))).rowcount:
+    async def _moved_and_written(
+        self,
+        connection: AsyncConnection,
+        statement: Executable | None,
+        values: Parameters,
+        move: Move,
+    ) -> RowMapping | None:
+        assert statement is not None  # noqa: S101 the caller has looked
+        batch = {"batch": move.data, "run_ids": [each.encode() for each in move.runs]}
+        return (await connection.execute(statement, values | batch)).mappings().first()
+
+    async def _in_steps(
+        self,
+        connection: AsyncConnection,
+        name: bytes,
+        move: Move,
+        statement: Executable,
+        values: Parameters,
+    ) -> bool:
+        if not (await connection.execute(statement, values)).rowcount:
             return False
         batch = {"conversation": name, "revision": move.expected + 1, "data": move.data}
         await connection.execute(self._say.write, batch)

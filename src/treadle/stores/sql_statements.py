@@ -79,6 +79,9 @@ class Statements:
             dialect.insert_new(heads).values(id=bindparam("name", type_=NAME), **owned, **begun)
         )
         self.move = self._move(named)
+        self.enter = self._enter(named)
+        unused = and_(named, heads.c.revision == 0, heads.c.fence == 0)
+        self.forget_unused = delete(heads).where(unused)
         self.claim = self._giving(self._claim(named))
         held = and_(named, heads.c.owner.is_not(None), heads.c.fence == bindparam("token"))
         self.renew = self._giving(update(heads).where(held).values(expires_at=self._later()))
@@ -89,7 +92,10 @@ class Statements:
         )
 
         self.write = insert(batches)
-        self.move_and_write = self._move_and_write() if dialect.returning else None
+        self.move_and_write = self.enter_and_write = None
+        if dialect.returning:
+            self.move_and_write = self._and_write(self.move)
+            self.enter_and_write = self._and_write(self.enter)
         self.read = self._read(named)
         self.begin_runs = insert(tables.runs)
 
@@ -119,18 +125,35 @@ class Statements:
 
     def _move(self, named: ColumnElement[bool]) -> Update:
         heads = self.tables.conversations
-        ends = bindparam("ends", type_=Boolean)
         allowed = or_(
             bindparam("anybody", type_=Boolean),
             and_(heads.c.owner.is_not(None), heads.c.fence == bindparam("token", type_=BigInteger)),
         )
+        return self._moved(named, heads.c.owner, heads.c.expires_at).where(allowed)
+
+    def _enter(self, named: ColumnElement[bool]) -> Update:
+        """Claim and move in one."""
+        heads = self.tables.conversations
+        free = or_(heads.c.owner.is_(None), heads.c.expires_at <= self.now)
+        since = bindparam("since", type_=BigInteger)
+        owner = bindparam("by", type_=OWNER)
+        return (
+            self._moved(named, owner, self._later())
+            .where(free, or_(since < 0, heads.c.created_at == since))
+            .values(fence=heads.c.fence + 1)
+        )
+
+    def _moved(
+        self, named: ColumnElement[bool], owner: ColumnElement[Any], until: ColumnElement[Any]
+    ) -> Update:
+        """Move a head by a batch, after which this one owns it, unless the batch ends that."""
+        heads, ends = self.tables.conversations, bindparam("ends", type_=Boolean)
         return (
             update(heads)
             .where(
                 named,
                 heads.c.revision == bindparam("expected", type_=BigInteger),
                 heads.c.reader <= READER,
-                allowed,
             )
             .values(
                 revision=heads.c.revision + 1,
@@ -138,20 +161,20 @@ class Statements:
                 run_id=func.coalesce(bindparam("new_run", type_=NAME), heads.c.run_id),
                 pending=heads.c.pending + bindparam("more_pending", type_=BigInteger),
                 updated_at=self.now,
-                owner=case((ends, null()), else_=heads.c.owner),
-                expires_at=case((ends, null()), else_=heads.c.expires_at),
+                owner=case((ends, null()), else_=owner),
+                expires_at=case((ends, null()), else_=until),
             )
         )
 
-    def _move_and_write(self) -> Select[*tuple[Any, ...]]:
-        """Select the new revision, when one statement has moved the head and written the batch."""
+    def _and_write(self, move: Update) -> Select[*tuple[Any, ...]]:
+        """Select the new head, when one statement has moved it and written the batch."""
         heads, batches, runs = self.tables.conversations, self.tables.batches, self.tables.runs
-        moved = self.move.returning(heads.c.id, heads.c.revision).cte("moved")
+        moved = move.returning(*heads.c).cte("moved")
         batch = select(moved.c.id, moved.c.revision, bindparam("batch", type_=CONTENT))
         written = insert(batches).from_select(["conversation", "revision", "data"], batch)
         each = func.unnest(bindparam("run_ids", type_=ARRAY(NAME)))
         begun = insert(runs).from_select(["id", "conversation"], select(each, moved.c.id))
-        return select(moved.c.revision).add_cte(written.cte("written"), begun.cte("begun"))
+        return select(moved).add_cte(written.cte("written"), begun.cte("begun"))
 
     def _claim(self, named: ColumnElement[bool]) -> Update:
         heads = self.tables.conversations

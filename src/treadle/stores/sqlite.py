@@ -18,7 +18,7 @@ from treadle.journal import AnyEntry
 from treadle.ports.clock import SYSTEM_CLOCK, Clock
 from treadle.ports.store import Batch, ConversationStatus, Head, Lease, advanced, begins
 from treadle.stores.codec import digest_of, encode_batch
-from treadle.stores.heads import appended, claimed, readable, released, renewed
+from treadle.stores.heads import appended, claimed, entered, readable, released, renewed
 from treadle.stores.refusals import fork_gone, taken
 from treadle.stores.sqlite_file import Place, Sync, failure, opened, patiently
 from treadle.stores.sqlite_reads import Reading
@@ -203,6 +203,33 @@ class SQLiteStore:
             return head, lease
 
         return await self._write(apply, conversation_id)
+
+    async def claim_and_append(
+        self,
+        conversation_id: str,
+        owner: str,
+        seconds: float,
+        entries: Sequence[AnyEntry],
+        *,
+        known: Head | None,
+    ) -> tuple[Head, Lease]:
+        """Take the conversation and write its next batch, in one step; see the port."""
+        batch = tuple(entries)
+        runs = tuple(begins(batch))
+        data, media = encode_batch(batch)
+
+        def apply(unit: Unit) -> tuple[Head, Lease]:
+            now, found = self._clock.now(), unit.get(conversation_id)
+            before = None if found is None else found.head
+            head, lease = entered(before, known, conversation_id, owner, seconds, batch, now)
+            unit.check_runs(runs)
+            place = found or self._begun(unit, conversation_id)
+            unit.begin_runs(place, runs)
+            unit.add(place, head, data)
+            unit.keep(place, media.items())
+            return head, lease
+
+        return await self._threads().writes.begin(Write((conversation_id,), runs, apply))
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
         """Keep it longer, or raise `LeaseLost`."""

@@ -145,11 +145,15 @@ class Unit:
         self._batches += [(first + n, piece) for n, piece in enumerate(_pieces(data + b"\n"))]
         self.news.append((head.conversation_id, head.revision))
 
-    def begin_runs(self, known: Known, runs: Sequence[str]) -> None:
-        """Note that these runs begin; when one of them has before, raise and note none."""
+    def check_runs(self, runs: Sequence[str]) -> None:
+        """Raise when one of these runs has begun before."""
         for number, run_id in enumerate(runs):
             if run_id in self._runs or run_id in runs[:number]:
                 raise run_taken(run_id)
+
+    def begin_runs(self, known: Known, runs: Sequence[str]) -> None:
+        """Note that these runs begin; when one of them has before, raise and note none."""
+        self.check_runs(runs)
         self._runs.update(dict.fromkeys(runs, known.key))
         self._begun += [(run_id, known.key) for run_id in runs]
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from treadle.errors import (
     ConversationBusy,
+    ConversationNotFound,
+    InvalidId,
     LeaseLost,
+    RevisionConflict,
 )
-from treadle.journal import (
-    AnyEntry,
-    ApprovalDecided,
-    CancelAsked,
-)
+from treadle.journal import AnyEntry, ApprovalDecided, CancelAsked, MessageAdded, RunEnded
+from treadle.messages import Image, Message
 from treadle.ports.store import Store
-from treadle.testing.store_handles import AT, LONG, SHORT, StoreHandles, queued, said
+from treadle.testing.store_handles import AT, LONG, SHORT, StoreHandles, began, queued, said
 
 
 @pytest.mark.asyncio
@@ -113,3 +114,101 @@ class LeaseTests(StoreHandles):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(claim((one, two)[n % 2])) for n in range(12)]
             assert sorted(task.result() for task in tasks) == [0] * 11 + [1]
+
+    async def test_a_claim_may_come_with_a_batch(self) -> None:
+        """J2, J7: the batch and the lease stand together, in a new conversation and a known one."""
+        async with self.opened() as store, self.opened() as other:
+            name, run, second = self.new_id(), self.new_id("r"), self.new_id("r")
+            batch = [began(run), said("a", run)]
+            head, lease = await store.claim_and_append(name, "one", LONG, batch, known=None)
+            assert (head.revision, head.status, head.run_id) == (1, "running", run)
+            assert (head.owner, head.lease, lease.fence) == ("one", lease, head.fence)
+            assert await other.head(name) == head
+            assert [each.entries for each in await other.read(name)] == [tuple(batch)]
+            assert await other.find(run) == name
+            with pytest.raises(ConversationBusy, match="one"):
+                await other.claim(name, "two", LONG)
+            assert await store.append(name, 1, [said("b", run)], fence=lease.fence) == 2
+            await store.release(lease)
+            known = await store.head(name)
+            head, again = await other.claim_and_append(
+                name, "two", LONG, [began(second)], known=known
+            )
+            assert (head.revision, head.run_id, again.fence > lease.fence) == (3, second, True)
+            assert head.created_at == known.created_at
+            with pytest.raises(LeaseLost):
+                await store.append(name, 3, [said("c", run)], fence=lease.fence)
+
+    async def test_a_claim_with_a_batch_that_is_refused_changes_nothing(self) -> None:
+        """J2, J7: for a lease that is alive, another revision, a run of that ID, and what is gone."""
+        async with self.opened() as store, self.opened() as other:
+            name, lease = await self.owned(store, said("a"))
+            held = await store.head(name)
+            run = self.new_id("r")
+            with pytest.raises(ConversationBusy, match="owner"):
+                await other.claim_and_append(name, "x", LONG, [began(run)], known=held)
+            await store.release(lease)
+            free = await store.head(name)
+            for known in (None, replace(free, revision=0), replace(free, revision=2)):
+                with pytest.raises(RevisionConflict, match="at revision 1, not"):
+                    await other.claim_and_append(name, "x", LONG, [began(run)], known=known)
+            before = replace(free, created_at=AT)
+            with pytest.raises(RevisionConflict, match="deleted"):
+                await other.claim_and_append(name, "x", LONG, [began(run)], known=before)
+            gone = self.new_id()
+            with pytest.raises(RevisionConflict, match="deleted"):
+                await other.claim_and_append(gone, "x", LONG, [began(run)], known=free)
+            await store.claim_and_append(self.new_id(), "y", LONG, [began(run)], known=None)
+            with pytest.raises(InvalidId, match=run):
+                await other.claim_and_append(name, "x", LONG, [began(run)], known=free)
+            with pytest.raises(InvalidId, match=run):
+                await other.claim_and_append(gone, "x", LONG, [began(run)], known=None)
+            assert await store.head(name) == free
+            with pytest.raises(ConversationNotFound):
+                await store.head(gone)
+
+    async def test_a_claim_with_a_batch_takes_over_what_has_ended(self) -> None:
+        """J7: like one without."""
+        async with self.opened() as store, self.opened() as other:
+            name = self.new_id()
+            _, frozen = await store.claim(name, "frozen", SHORT)
+            known = await store.head(name)
+            await asyncio.sleep(SHORT * 2)
+            batch = [began(self.new_id("r"))]
+            head, lease = await other.claim_and_append(name, "awake", LONG, batch, known=known)
+            assert (head.owner, lease.fence > frozen.fence) == ("awake", True)
+            with pytest.raises(LeaseLost):
+                await store.append(name, 1, [said("too late")], fence=frozen.fence)
+
+    async def test_a_batch_that_ends_its_run_lets_the_claim_go(self) -> None:
+        """J7: a claim may come and go in one batch; its media are kept."""
+        async with self.opened() as store:
+            name, run = self.new_id(), self.new_id("r")
+            picture = Image.from_bytes(b"x" * 5_000, "image/png")
+            shown = MessageAdded(run_id=run, at=AT, message=Message.user(picture))
+            ended = RunEnded(run_id=run, at=AT, stop_reason="answer")
+            head, _ = await store.claim_and_append(
+                name, "one", LONG, [began(run), shown, ended], known=None
+            )
+            assert (head.owner, head.status, head.revision) == (None, "answered", 1)
+            assert (await store.read(name))[0].entries[1] == shown
+            await store.claim(name, "two", LONG)
+
+    async def test_of_many_claims_with_a_batch_one_succeeds(self) -> None:
+        """J2, J7: whatever handles they come from."""
+        async with self.opened() as one, self.opened() as two:
+            name = self.new_id()
+
+            async def enter(number: int) -> int:
+                batch = [began(self.new_id("r"))]
+                try:
+                    store = (one, two)[number % 2]
+                    head, _ = await store.claim_and_append(name, "x", LONG, batch, known=None)
+                except (ConversationBusy, RevisionConflict):
+                    return 0
+                return head.revision
+
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(enter(number)) for number in range(12)]
+            assert sorted(task.result() for task in tasks) == [0] * 11 + [1]
+            assert len(await one.read(name)) == 1
