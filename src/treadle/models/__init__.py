@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from treadle.models.fallback import Fallback
+    from treadle.models.rate_limit import RateLimit
     from treadle.models.resolve import resolve_model
     from treadle.models.retry import Retry
 
-__all__ = ["Fallback", "Retry", "resolve_model"]
+__all__ = ["Fallback", "RateLimit", "Retry", "resolve_model"]
 
 _HOMES = {
     "Fallback": "treadle.models.fallback",
+    "RateLimit": "treadle.models.rate_limit",
     "Retry": "treadle.models.retry",
     "resolve_model": "treadle.models.resolve",
 }
