@@ -25,6 +25,8 @@ class Recording:
     status: int
     content_type: str
     body: bytes
+    path: str = ""
+    retry_after: str = ""
 
     @property
     def is_stream(self) -> bool:
@@ -77,4 +79,6 @@ def _recording(line: Json) -> Recording:
         status=line["status"],
         content_type=line["content_type"] or "",
         body=line["body"].encode(),
+        retry_after=str(line["retry_after"] or ""),
+        path=line.get("url_path") or "",
     )

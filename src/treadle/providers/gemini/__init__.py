@@ -1,0 +1,1 @@
+"""Gemini, of the Gemini API and of Vertex AI."""
