@@ -6,14 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from treadle.models.cache import Cache
     from treadle.models.fallback import Fallback
     from treadle.models.rate_limit import RateLimit
     from treadle.models.resolve import resolve_model
     from treadle.models.retry import Retry
 
-__all__ = ["Fallback", "RateLimit", "Retry", "resolve_model"]
+__all__ = ["Cache", "Fallback", "RateLimit", "Retry", "resolve_model"]
 
 _HOMES = {
+    "Cache": "treadle.models.cache",
     "Fallback": "treadle.models.fallback",
     "RateLimit": "treadle.models.rate_limit",
     "Retry": "treadle.models.retry",
