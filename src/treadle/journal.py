@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from treadle.events import StopReason
 from treadle.messages import Message, ToolResult
@@ -32,8 +32,8 @@ class RunBegan(Entry, frozen=True, tag="run.began"):
     agent: str
     input: Message | None = None
     history: tuple[Message, ...] = ()
-    metadata: dict[str, Any] = {}
-    definition: dict[str, str] = {}
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    definition: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class RunResumed(Entry, frozen=True, tag="run.resumed"):

@@ -57,7 +57,7 @@ class Ownership:
         owner, dead = owner_here(run_id), None
         while True:
             try:
-                head, self.lease = await self._store.claim(
+                head, lease = await self._store.claim(
                     conversation_id, owner, LEASE_SECONDS, instead_of=dead
                 )
             except ConversationBusy as error:
@@ -72,8 +72,13 @@ class Ownership:
                     raise
                 await asyncio.sleep(min(LOOK_SECONDS, max(0.01, error.seconds_left)))
             else:
-                self._renewed()
+                self.took(lease)
                 return head
+
+    def took(self, lease: Lease) -> None:
+        """The conversation was taken."""
+        self.lease = lease
+        self._renewed()
 
     def ended(self) -> None:
         """The last write let the conversation go."""

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from treadle.agent.inbox import Inbox
-from treadle.agent.lease import Ownership
+from treadle.agent.lease import LEASE_SECONDS, Ownership
 from treadle.agent.outside import ask_to_stop
+from treadle.agent.owner import owner_here
 from treadle.agent.setup import RunStart
 from treadle.agent.unbroken import done, unbroken
 from treadle.agent.views import views_of
@@ -21,7 +22,7 @@ from treadle.errors import (
 )
 from treadle.journal import AnyEntry, CancelAsked, MessageQueued, RunBegan, RunResumed
 from treadle.messages import Thread
-from treadle.ports.store import Head, Store, ends_lease
+from treadle.ports.store import Head, Lease, Store, begins_writes, ends_lease
 from treadle.view import RunRecord, View
 
 log = logging.getLogger(__name__)
@@ -30,9 +31,6 @@ ATTEND_SECONDS = 0.25
 """After so long a run begins to listen for what other processes write, and to renew its lease."""
 WAIT_SECONDS = 1.0
 """After so long listening is tried again when the store failed."""
-
-
-BeginAppend = Callable[[str, int, Sequence[AnyEntry], int | None], asyncio.Future[int]]
 
 
 class Ledger:
@@ -58,6 +56,7 @@ class Ledger:
         self._cancelled = cancelled
         self._head: Head | None = None
         self._opened = False
+        self._unclaimed = False
         self.entered = False
         self.view = View()
         self._lock = asyncio.Lock()
@@ -66,8 +65,7 @@ class Ledger:
         self._attending: asyncio.Task[None] | None = None
         # A store in memory says so of its method, and nothing can come in between.
         self._never_waits = getattr(store.append, "never_waits", False)
-        begins = getattr(store.append, "begins", False)
-        self._begin_append: BeginAppend | None = getattr(store, "begin_append") if begins else None  # noqa: B009 not of every store
+        self._beginning = store if begins_writes(store) else None
 
     @property
     def record(self) -> RunRecord | None:
@@ -79,6 +77,30 @@ class Ledger:
         """Whether the journal tells that the run is over."""
         record = self.record
         return record is not None and record.stop_reason is not None
+
+    def open_known(self) -> View | None:
+        """Return the conversation as this process knows it, None where the store has to be asked.
+
+        The first batch finds out: it takes the conversation if that is how it still is, and is
+        refused by `ConversationBusy` or `RevisionConflict` else; `close_known`, and `open` it.
+        """
+        store, start = self.store, self.start
+        if self._never_waits or (start.history and not start.is_new):
+            return None
+        if not start.is_new:
+            known = views_of(store).take_known(start.conversation_id)
+            if known is None:
+                return None
+            self._head, self.view = known
+        self._unclaimed = True
+        return self._read(self.view)
+
+    def close_known(self) -> None:
+        """What this process knows is not how the conversation is, or another run is at work."""
+        if self._head is not None:
+            views_of(self.store).put(self._head, self.view)
+        self._head, self.view, self._unclaimed = None, View(), False
+        self.inbox.forget()
 
     async def open(self) -> View:
         """Own the conversation, which may begin here, and return its view.
@@ -99,11 +121,17 @@ class Ledger:
         if self.view.revision < head.revision:
             for batch in await store.read(start.conversation_id, self.view.revision):
                 self.view.take_in(batch.revision, batch.entries)
-        for id, message in self.view.inbox.items():
+        self._owned()
+        return self._read(self.view)
+
+    def _read(self, view: View) -> View:
+        for id, message in view.inbox.items():
             self.inbox.put(id, message)
+        return view
+
+    def _owned(self) -> None:
         self._opened = True
         self._timer = asyncio.get_running_loop().call_later(ATTEND_SECONDS, self._attend)
-        return self.view
 
     async def _claim(self) -> Head:
         start, claim = self.start, self._ownership.claim
@@ -146,23 +174,51 @@ class Ledger:
         self, entries: Sequence[AnyEntry], *, unless_more_than: int | None = None
     ) -> bool:
         """Write one batch. Once begun it is written, and known, whoever is cancelled meanwhile."""
+        if self._unclaimed:
+            await self._enter(entries)
+            return True
         if self._never_waits:
             return await self._write(entries, unless_more_than)
-        if self._begin_append is None or self._lock.locked():
+        if self._beginning is None or self._lock.locked():
             return await unbroken(self._write_in_turn(entries, unless_more_than))
         async with self._lock:  # which waits for nobody
-            future = self._begin_append(
-                self.start.conversation_id, self.view.revision, entries, self._ownership.fence
+            begun = self._beginning.begin_append(
+                self.start.conversation_id,
+                self.view.revision,
+                entries,
+                fence=self._ownership.fence,
             )
-            cancelled = await done(future)
-            written = not isinstance(future.exception(), RevisionConflict)
+            cancelled = await done(begun)
+            written = not isinstance(begun.exception(), RevisionConflict)
             if written:
-                self._written(future.result(), entries)
+                self._written(begun.result(), entries)
         if not written:  # somebody was quicker
             written = await unbroken(self._write_in_turn(entries, unless_more_than))
         if cancelled:
             raise asyncio.CancelledError
         return written
+
+    async def _enter(self, entries: Sequence[AnyEntry]) -> None:
+        start = self.start
+        asked = (start.conversation_id, owner_here(start.run_id), LEASE_SECONDS, entries)
+        if self._beginning is None:
+            await unbroken(self._entering(asked))
+            return
+        begun = self._beginning.begin_claim_and_append(*asked, known=self._head)
+        cancelled = await done(begun)
+        self._entered(*begun.result(), entries)
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def _entering(self, asked: tuple[str, str, float, Sequence[AnyEntry]]) -> None:
+        head, lease = await self.store.claim_and_append(*asked, known=self._head)
+        self._entered(head, lease, asked[-1])
+
+    def _entered(self, head: Head, lease: Lease, entries: Sequence[AnyEntry]) -> None:
+        self._head, self._unclaimed = head, False
+        self._ownership.took(lease)
+        self._owned()
+        self._written(head.revision, entries)
 
     async def _write_in_turn(
         self, entries: Sequence[AnyEntry], unless_more_than: int | None

@@ -140,12 +140,13 @@ class Resumption(Struct, frozen=True):
 
 
 class RunStart(Struct, frozen=True, kw_only=True):
-    """What this one run begins with."""
+    """What this one run begins with. `is_new` is whether its conversation begins with it."""
 
     run_id: str
     conversation_id: str
     input: Message | None
     history: Thread
+    is_new: bool = False
     state: State | dict[str, Plain] | None = None
     deps: Any = None
     store: Store | None = None
@@ -174,7 +175,12 @@ def begin_run(
     if not options and said is not None:
         run_id, conversation = f"run_{stamp}", f"conv_{stamp}"
         return RunStart(
-            run_id=run_id, conversation_id=conversation, input=said, history=Thread(), store=store
+            run_id=run_id,
+            conversation_id=conversation,
+            input=said,
+            history=Thread(),
+            is_new=True,
+            store=store,
         ), None
     check_options(options)
     thread, system = own_history(options.get("history") or ())
@@ -191,6 +197,7 @@ def begin_run(
         conversation_id=f"conv_{stamp}" if conversation is None else conversation,
         input=said,
         history=thread,
+        is_new=conversation is None,
         state=_own_state(options.get("state")),
         deps=options.get("deps"),
         store=store,
@@ -272,7 +279,7 @@ def _check_items(options: Mapping[str, Any]) -> None:
             raise ConfigError(f"{observer!r:.60} is no observer: it has no on_event(event).")
 
 
-_STORE = ("append", "read", "claim", "renew", "release", "find", "wait")
+_STORE = ("append", "read", "claim", "claim_and_append", "renew", "release", "find", "wait")
 _KINDS: dict[str, type] = {
     "name": str,
     "limits": Limits,

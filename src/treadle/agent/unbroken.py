@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from treadle.ports.store import Begun
+
 ResultT = TypeVar("ResultT")
 
 
@@ -29,16 +31,12 @@ async def _end_of(task: asyncio.Task[Any]) -> None:
         task.exception()  # the cancellation is what the waiter hears of
 
 
-async def done(future: asyncio.Future[Any]) -> bool:
-    """Wait until a future is done, whatever happens; return whether a cancellation came."""
-    cancelled = False
-    while not future.done():
-        try:
-            await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if future.cancelled():
-                raise
-            cancelled = True
-        except Exception:  # noqa: BLE001 it is the future's own, and whoever asks gets it
-            break
-    return cancelled
+async def done(begun: Begun[Any]) -> bool:
+    """Wait until a write is done, whatever comes of it; return whether a cancellation came."""
+    try:
+        await begun
+    except asyncio.CancelledError:
+        return True
+    except Exception:  # noqa: BLE001 it is the write's own, and whoever asks gets it
+        return False
+    return False

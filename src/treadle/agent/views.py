@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from treadle.ports.store import Head, Store
 from treadle.view import View
 
@@ -32,6 +34,15 @@ class Views:
         self._messages -= len(view.messages)
         same = before.created_at == head.created_at and view.revision <= head.revision
         return view if same else View()
+
+    def take_known(self, conversation_id: str) -> tuple[Head, View] | None:
+        """Return what is known of the conversation, with the head that belongs to it."""
+        known = self._views.pop(conversation_id, None)
+        if known is None:
+            return None
+        head, view = known
+        self._messages -= len(view.messages)
+        return replace(head, revision=view.revision), view
 
     def put(self, head: Head, view: View) -> None:
         """Keep a view; the ones that were not used for longest give way."""

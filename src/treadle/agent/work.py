@@ -20,7 +20,7 @@ from treadle.agent.mail import Mail
 from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunSetup, RunStart
 from treadle.agent.standing import Standing
-from treadle.errors import InvalidInput, TreadleError
+from treadle.errors import ConversationBusy, InvalidInput, RevisionConflict, TreadleError
 from treadle.events import (
     Event,
     RunStarted,
@@ -42,6 +42,8 @@ from treadle.state.scoped import State, StateWrite
 from treadle.tools.execute import ToolRunner
 from treadle.tools.outcome import ToolOutcome
 from treadle.usage import NOTHING
+from treadle.values import Plain
+from treadle.view import View
 
 
 class Work:
@@ -95,13 +97,34 @@ class Work:
 
     async def open(self) -> None:
         """Read the conversation, render the system prompt, and write that the run begins."""
+        recorder = self.recorder
+        if recorder is None:
+            await self._begin({})
+        elif not await self._begun_as_known(recorder):
+            await self._begin_in(await recorder.open())
+        await self.mail.open(recorder)
+        self.tell(RunStarted, self.start.conversation_id)
+
+    async def _begun_as_known(self, recorder: Recorder) -> bool:
+        """Begin in the conversation as this process knows it; whether it still was so, and free."""
+        known = recorder.open_known()
+        if known is None:
+            return False
+        try:
+            await self._begin_in(known)
+        except (ConversationBusy, RevisionConflict, InvalidInput):
+            recorder.close_known()
+            self.thread = self.start.history
+            return False
+        return True
+
+    async def _begin_in(self, view: View) -> None:
+        self.thread = Thread(view.messages or self.start.history)  # both are the journal's
+        self.thread.extend(self.inbox.waiting.values())
+        await self._begin(view.state)
+
+    async def _begin(self, packed: dict[str, Plain]) -> None:
         start, setup = self.start, self.setup
-        packed: dict[str, Any] = {}
-        if self.recorder is not None:
-            view = await self.recorder.open()
-            packed = view.state
-            self.thread = Thread(view.messages or start.history)  # both are the journal's
-            self.thread.extend(self.inbox.waiting.values())
         if start.input is not None:
             self.thread.append(start.input)
         elif not self.thread:
@@ -113,8 +136,6 @@ class Work:
             self._written = len(self.ctx.writes)
             definition = setup.definition
             await self.recorder.began(setup.agent, definition, [*writes, *self.ctx.writes])
-        await self.mail.open(self.recorder)
-        self.tell(RunStarted, start.conversation_id)
 
     async def render(self) -> None:
         """Render the system prompt."""

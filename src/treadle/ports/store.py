@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, TypeGuard, TypeVar
 
 from msgspec import Struct
 
@@ -21,6 +22,7 @@ from treadle.journal import (
     RunSuspended,
 )
 
+T = TypeVar("T")
 ConversationStatus = Literal["new", "running", "paused", "answered", "stopped"]
 """What became of the newest run; it stopped when it ended without an answer."""
 
@@ -93,10 +95,8 @@ class Journals(Protocol):
 
         The head follows by `advanced`; a lease ends with the batch for which `ends_lease` holds. A
         method that never waits may have an attribute `never_waits` that is true: then callers take
-        no care that nothing comes in between. One with an attribute `begins` that is true has a
-        method `begin_append` of the same four arguments beside it, that returns a future of the
-        revision: whatever becomes of that, the write goes on. It spares callers who must not leave
-        a write half done a task for each.
+        no care that nothing comes in between. Where this method and `claim_and_append` have an
+        attribute `begins` that is true, the store is a `BeginningStore`.
 
         Raises:
             ConversationNotFound: there is none.
@@ -215,6 +215,49 @@ class Store(Journals, Leases, Blobs, Protocol):
             NewerJournal: only a newer version of this package may write here.
         """
         ...
+
+
+class Begun(asyncio.Future[T]):
+    """What will come of a write that has begun. It cannot be cancelled.
+
+    A task that is cancelled while it waits for this hears of that when the write is done.
+    """
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Do nothing: the write goes on."""
+        return False
+
+
+class BeginningStore(Store, Protocol):
+    """A store whose writes go on whatever becomes of those who wait, without a task for each."""
+
+    def begin_append(
+        self,
+        conversation_id: str,
+        expected_revision: int,
+        entries: Sequence[AnyEntry],
+        *,
+        fence: int | None,
+    ) -> Begun[int]:
+        """Begin `append`."""
+        ...
+
+    def begin_claim_and_append(
+        self,
+        conversation_id: str,
+        owner: str,
+        seconds: float,
+        entries: Sequence[AnyEntry],
+        *,
+        known: Head | None,
+    ) -> Begun[tuple[Head, Lease]]:
+        """Begin `claim_and_append`."""
+        ...
+
+
+def begins_writes(store: Store) -> TypeGuard[BeginningStore]:
+    """Whether the store can begin writes, and does so as its own methods write."""
+    return all(getattr(each, "begins", False) for each in (store.append, store.claim_and_append))
 
 
 def anybody_may(entries: Sequence[AnyEntry]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import weakref
@@ -16,7 +15,15 @@ from msgspec.structs import replace
 from treadle.errors import ConfigError
 from treadle.journal import AnyEntry
 from treadle.ports.clock import SYSTEM_CLOCK, Clock
-from treadle.ports.store import Batch, ConversationStatus, Head, Lease, advanced, begins
+from treadle.ports.store import (
+    Batch,
+    Begun,
+    ConversationStatus,
+    Head,
+    Lease,
+    advanced,
+    begins,
+)
 from treadle.stores.codec import digest_of, encode_batch
 from treadle.stores.heads import appended, claimed, entered, readable, released, renewed
 from treadle.stores.refusals import fork_gone, taken
@@ -105,7 +112,7 @@ class SQLiteStore:
         fence: int | None = None,
     ) -> int:
         """Write one batch and return its revision; see the port."""
-        return await self.begin_append(conversation_id, expected_revision, entries, fence)
+        return await self.begin_append(conversation_id, expected_revision, entries, fence=fence)
 
     append.begins = True  # pyright: ignore[reportFunctionMemberAccess] see the port
 
@@ -114,8 +121,9 @@ class SQLiteStore:
         conversation_id: str,
         expected_revision: int,
         entries: Sequence[AnyEntry],
+        *,
         fence: int | None,
-    ) -> asyncio.Future[int]:
+    ) -> Begun[int]:
         """Begin to write one batch; see the port."""
         batch = tuple(entries)
         runs = tuple(begins(batch))
@@ -214,6 +222,22 @@ class SQLiteStore:
         known: Head | None,
     ) -> tuple[Head, Lease]:
         """Take the conversation and write its next batch, in one step; see the port."""
+        return await self.begin_claim_and_append(
+            conversation_id, owner, seconds, entries, known=known
+        )
+
+    claim_and_append.begins = True  # pyright: ignore[reportFunctionMemberAccess] see the port
+
+    def begin_claim_and_append(
+        self,
+        conversation_id: str,
+        owner: str,
+        seconds: float,
+        entries: Sequence[AnyEntry],
+        *,
+        known: Head | None,
+    ) -> Begun[tuple[Head, Lease]]:
+        """Begin to take the conversation with its next batch; see the port."""
         batch = tuple(entries)
         runs = tuple(begins(batch))
         data, media = encode_batch(batch)
@@ -229,7 +253,7 @@ class SQLiteStore:
             unit.keep(place, media.items())
             return head, lease
 
-        return await self._threads().writes.begin(Write((conversation_id,), runs, apply))
+        return self._threads().writes.begin(Write((conversation_id,), runs, apply))
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
         """Keep it longer, or raise `LeaseLost`."""

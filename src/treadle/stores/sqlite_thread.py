@@ -10,6 +10,8 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from treadle.ports.store import Begun
+
 WorkT = TypeVar("WorkT")
 Opening = Callable[[], sqlite3.Connection]
 
@@ -19,10 +21,10 @@ class Call(Generic[WorkT]):
 
     __slots__ = ("error", "future", "loop", "result", "work")
 
-    def __init__(self, work: WorkT) -> None:
+    def __init__(self, work: WorkT, future: asyncio.Future[Any]) -> None:
         self.work = work
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.future = future
+        self.loop = future.get_loop()
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -68,22 +70,27 @@ class SQLiteThread(Generic[WorkT]):
 
     async def call(self, work: WorkT) -> Any:
         """Return what comes of the work."""
-        return await self.begin(work)
+        call = Call(work, asyncio.get_running_loop().create_future())
+        self._put(call)
+        return await call.future
 
-    def begin(self, work: WorkT) -> asyncio.Future[Any]:
-        """Begin the work and return what will tell its result. Cancelling that stops nothing."""
-        call = Call(work)
+    def begin(self, work: WorkT) -> Begun[Any]:
+        """Begin the work and return what will tell its result."""
+        future: Begun[Any] = Begun(loop=asyncio.get_running_loop())
+        self._put(Call(work, future))
+        return future
+
+    def _put(self, call: Call[WorkT]) -> None:
         with self._lock:
             if self._inbox is None:
                 self._inbox = SimpleQueue()
                 whole = (self._inbox, self._opening, self._serving)
                 threading.Thread(target=_run, args=whole, name=self._name, daemon=True).start()
             self._inbox.put(call)
-        return call.future
 
     async def stop(self) -> None:
         """Do what still waits, and close the connection. The next call begins anew."""
-        end = Call(None)
+        end = Call(None, asyncio.get_running_loop().create_future())
         if self._ended(end):
             await asyncio.shield(end.future)
 
