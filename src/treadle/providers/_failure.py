@@ -14,11 +14,13 @@ from treadle.errors import (
     BadReply,
     ContentFiltered,
     ContextOverflow,
+    IncompleteReply,
     ModelError,
     Overloaded,
     RateLimited,
 )
 from treadle.providers._json import decode, encode
+from treadle.providers._rpc import Details, details_in
 from treadle.values import is_array, is_object
 
 NO_HEADERS: Mapping[str, str] = {}
@@ -44,6 +46,7 @@ _FILTER_CODES = {
     "responsibleaipolicyviolation",
 }
 _FILTER = re.compile(r"content management policy|flagged|requires moderation|safety system", re.I)
+_KEY_REFUSED = re.compile(r"api key (not valid|expired|not found)|api_key_invalid", re.IGNORECASE)
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _QUOTA = re.compile(r"exceeded your current quota|insufficient (credit|balance|quota|fund)", re.I)
 _BUSY = re.compile(r"overload|(server|internal).?error|unavailable|timed? ?out|capacity", re.I)
@@ -61,6 +64,7 @@ class Complaint(Struct, frozen=True):
     code: str = ""
     kind: str = ""
     status: int | None = None
+    details: Details = Details()
 
 
 class Asked(Struct, frozen=True):
@@ -95,7 +99,8 @@ def typed_error(
     """
     meant = complaint.status if status is None else status
     kind, retryable = _kind(meant, complaint)
-    request_id = _request_id(headers)
+    details = complaint.details
+    request_id = _request_id(headers) or details.request_id
     return kind(
         _message(kind, meant, complaint, asked, request_id, headers),
         provider=asked.provider,
@@ -104,7 +109,7 @@ def typed_error(
         request_id=request_id,
         code=complaint.code or complaint.kind or None,
         retryable=retryable,
-        retry_after=retry_after,
+        retry_after=details.retry_after if retry_after is None else retry_after,
         partial=partial,
     )
 
@@ -127,6 +132,19 @@ def bad_reply(
         model=asked.model,
         status=status,
         request_id=_request_id(headers),
+    )
+
+
+def incomplete_reply(what: str, asked: Asked, partial: str) -> IncompleteReply:
+    """Return the error for a stream that ended without saying that it is whole."""
+    rest = f"; it got to {partial[-60:]!r}" if partial else ""
+    return IncompleteReply(
+        f"{what}: the stream of {asked.provider}, model {asked.model!r}, stopped "
+        f"without a finish reason{rest}.",
+        provider=asked.provider,
+        model=asked.model,
+        retryable=True,
+        partial=partial,
     )
 
 
@@ -155,15 +173,17 @@ def complaint_in(decoded: object) -> Complaint:
         return Complaint(_as_text(inner), _word(decoded.get("code")), _word(decoded.get("type")))
     texts = (inner.get(key) for key in ("message", "detail", "msg", "error"))
     text = next((_as_text(item) for item in texts if item), "")
-    metadata, details = inner.get("metadata"), inner.get("innererror")
+    metadata, cause = inner.get("metadata"), inner.get("innererror")
     raw = metadata.get("raw") if is_object(metadata) else None
-    code = details.get("code") if is_object(details) else None
+    code = cause.get("code") if is_object(cause) else None
     statuses = (_status(inner.get(key)) for key in ("code", "status_code", "status"))
+    details = details_in(inner, text)
     return Complaint(
         f"{text} ({_as_text(raw)[:300]})" if raw else text or _as_text(inner),
-        _word(inner.get("code")) or _word(code),
+        _word(inner.get("code")) or _word(code) or details.reason,
         _word(inner.get("type")) or _word(inner.get("status")),
         next((status for status in statuses if status), None),
+        details,
     )
 
 
@@ -210,9 +230,9 @@ def _kind(status: int | None, complaint: Complaint) -> tuple[type[ModelError], b
         return ContextOverflow, False
     if code in _FILTER_CODES or (status in (400, 403) and _FILTER.search(text)):
         return ContentFiltered, False
-    if code in _QUOTA_CODES or status == 402 or (status in (403, 429) and _QUOTA.search(text)):
+    if _is_quota(status, complaint):
         return RateLimited, False
-    if status in (401, 403, 407):
+    if status in (401, 403, 407) or (status == 400 and _KEY_REFUSED.search(f"{text} {code}")):
         return AuthenticationFailed, False
     if status == 429 or (status is None and "rate" in f"{code}{complaint.kind}".lower()):
         return RateLimited, True
@@ -222,6 +242,18 @@ def _kind(status: int | None, complaint: Complaint) -> tuple[type[ModelError], b
     if status in (408, 409, 425) or (status >= 500 and status not in (501, 505)):
         return Overloaded, True
     return ModelError, False
+
+
+def _is_quota(status: int | None, complaint: Complaint) -> bool:
+    """Whether what is used up will not come back by waiting a little."""
+    if complaint.code.lower() in _QUOTA_CODES or status == 402:
+        return True
+    if status not in (403, 429, None):
+        return False
+    spent = complaint.details.spent
+    if spent is None:
+        return status is not None and bool(_QUOTA.search(complaint.text))
+    return spent
 
 
 def _message(
@@ -255,7 +287,7 @@ def _hint(
     if kind is RateLimited and status == 402:
         return "The account has no credit left."
     if kind is RateLimited:
-        return _hint_of_limit(complaint)
+        return _hint_of_limit(status, complaint)
     if kind is Overloaded:
         return "The server is failing or busy: try later, or more often with Retry(attempts=)."
     if status == 404 and ("model" in complaint.code or "model" in complaint.text.lower()):
@@ -267,9 +299,9 @@ def _hint(
     return ""
 
 
-def _hint_of_limit(complaint: Complaint) -> str:
+def _hint_of_limit(status: int | None, complaint: Complaint) -> str:
     """Return what to do about a limit: one on the rate passes, a spent quota does not."""
-    if complaint.code.lower() in _QUOTA_CODES or _QUOTA.search(complaint.text):
+    if _is_quota(status, complaint):
         return "The account's quota is spent: waiting does not help, look at its plan and billing."
     return "Ask less often, or wait longer between attempts with Retry(first_wait=)."
 
