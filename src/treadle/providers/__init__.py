@@ -6,11 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from treadle.providers.gemini.client import Gemini
     from treadle.providers.openai.client import OpenAI
 
-__all__ = ["OpenAI"]
+__all__ = ["Gemini", "OpenAI"]
 
-_HOMES = {"OpenAI": "treadle.providers.openai.client"}
+_HOMES = {
+    "Gemini": "treadle.providers.gemini.client",
+    "OpenAI": "treadle.providers.openai.client",
+}
 
 
 def __getattr__(name: str) -> object:

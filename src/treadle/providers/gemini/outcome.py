@@ -15,11 +15,12 @@ BLOCKED = "blocked"
 _FINISHES: Mapping[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
     **dict.fromkeys(
         (
             *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
             *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "JAILBREAK"),
-            *("ESCALATION", "CONTENT_FILTER"),
+            *("ESCALATION", "PUP_LIMITED_DISABLED", "CONTENT_FILTER"),
         ),
         "content_filter",
     ),

@@ -15,8 +15,8 @@ from treadle.providers.gemini.wire import FUNCTIONS, GeminiTool, wire_function, 
 from treadle.values import is_array, is_object
 
 _FREE = frozenset(
-    {"args", "response", "default", "example", "labels"}
-    | {"parametersJsonSchema", "responseJsonSchema"}
+    {"args", "response", "default", "example", "labels", "partMetadata"}
+    | {"parametersJsonSchema", "responseJsonSchema", "schema"}
 )
 """Fields whose content is the user's own: its names are left as they are."""
 _MAPS = frozenset({"properties", "defs"})

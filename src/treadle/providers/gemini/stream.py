@@ -200,7 +200,7 @@ class GeminiFold:
     def _feedback(self, feedback: Wire) -> None:
         reason = feedback.get("blockReason")
         if isinstance(reason, str):
-            self._blocked = reason if reason != "BLOCK_REASON_UNSPECIFIED" else BLOCKED
+            self._blocked = BLOCKED if reason.endswith("UNSPECIFIED") else reason
             self._kept["promptFeedback"] = feedback
 
     def _counted(self) -> WireUsage:
