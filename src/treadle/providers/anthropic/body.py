@@ -1,0 +1,294 @@
+"""The body of a Messages request, in which each message is encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from msgspec.structs import replace
+
+from treadle.messages import Opaque, Thread
+from treadle.ports.model import (
+    DEFAULT_SETTINGS,
+    ModelRequest,
+    ModelSettings,
+    OutputSchema,
+    PromptCache,
+    ToolSpec,
+)
+from treadle.providers._json import decode, encode
+from treadle.providers.anthropic.blocks import Wire, sent_name
+from treadle.providers.anthropic.claude import Claude
+from treadle.providers.anthropic.dialect import PROTOCOL, MessagesDialect
+from treadle.providers.anthropic.options import asked_in_words, sent_schema, wire_options
+from treadle.providers.anthropic.schema import tool_schema
+from treadle.providers.anthropic.turns import MARK, Turns, ended, extended
+from treadle.values import is_object
+
+KEPT = 256
+"""So many encoded sets of tools, and of settings, are kept."""
+HEADS = 32
+"""So many encoded system prompts are kept; they may be long."""
+MOST_MARKS = 4
+"""So many cache marks a request may have."""
+
+_WHOLE = frozenset({"model", "messages", "tools", "system"})
+_SHORT = b',"cache_control":{"type":"ephemeral"}'
+_LONG = b',"cache_control":{"type":"ephemeral","ttl":"1h"}'
+_USER_TURN = b',{"role":"user"'
+
+
+class AnthropicTool(ToolSpec, frozen=True):
+    """A tool with fields of this protocol's own: `strict`, a cache mark, or a tool of the server's.
+
+    `provider` is as on parts: what has a ``"type"`` is sent as it stands, other fields are added.
+    """
+
+    provider: Opaque | None = None
+
+
+class MessagesEncoder:
+    """Makes request bodies for one model on one server.
+
+    What was made of a thread's messages is kept in `Thread.encoded`, so a turn costs what is new
+    in it; tools and settings are kept here by identity. `hosted` are tools that the server runs
+    itself, as it wants to be told of them; they come before the others.
+
+    Parts of the prompt are marked for the server's cache as `ModelSettings.prompt_cache` says: the
+    end of the tools, of the system prompt, of the user's last turn and of the one before. Unset, it
+    is "short" for requests with tools or earlier replies, which are likely to be continued soon,
+    unless somebody has marked parts by hand.
+    """
+
+    __slots__ = (
+        "_defaults",
+        "_dialect",
+        "_heads",
+        "_hosted",
+        "_key",
+        "_model",
+        "_tails",
+        "_tools",
+        "model",
+    )
+
+    def __init__(
+        self,
+        model: str,
+        traits: Claude,
+        dialect: MessagesDialect,
+        *,
+        defaults: ModelSettings = DEFAULT_SETTINGS,
+        hosted: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.model = model
+        self._model = traits
+        self._dialect = dialect
+        self._defaults = defaults
+        self._hosted = [dict(tool) for tool in hosted]
+        self._key = f"{PROTOCOL} {dialect!r}"
+        self._heads: dict[tuple[str, bytes], bytes] = {}
+        self._tools: dict[tuple[int | bytes, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
+        self._tails: dict[tuple[int | bool, ...], tuple[object, bytes]] = {}
+
+    def settings(self, request: ModelRequest) -> ModelSettings:
+        """Return the request's settings over the client's own."""
+        if self._defaults is DEFAULT_SETTINGS:
+            return request.settings
+        return self._defaults.merged(request.settings)
+
+    def body(self, request: ModelRequest, *, stream: bool) -> bytes:
+        """Return the whole body as JSON.
+
+        Raises:
+            ConfigError: a setting that the model refuses and that cannot be left out.
+        """
+        settings = self.settings(request)
+        extra = settings.extra_body
+        if extra and not _WHOLE.isdisjoint(extra):
+            return self._overridden(request, settings, extra, stream=stream)
+        turns = ended(self._turns(request.messages), prefill=self._model.prefill)
+        tail = self._tail(request, settings, stream=stream)
+        tools = self._offered(request.tools, b"") or self._unused(turns)
+        on_tools, on_system, on_turns = self._marks(settings.prompt_cache, turns, tools, tail)
+        chunks: list[bytes | memoryview] = [
+            self._head(self._system(request), on_system),
+            self._offered(request.tools, on_tools) if on_tools else tools,
+            b',"messages":[',
+            *_listed(turns, on_turns),
+            b"]",
+            tail,
+        ]
+        if turns.container and (turns.results or turns.paused) and b'"container":' not in tail:
+            chunks.append(b',"container":' + encode(turns.container))
+        chunks.append(b"}")
+        return b"".join(chunks)
+
+    def _overridden(
+        self, request: ModelRequest, settings: ModelSettings, extra: Wire, *, stream: bool
+    ) -> bytes:
+        """Return a body in which `extra_body` replaces the model, the prompt or the tools.
+
+        Who does that sets the cache marks, too.
+        """
+        rest = {name: value for name, value in extra.items() if name not in _WHOLE}
+        cache = settings.prompt_cache or "off"
+        plain = MessagesEncoder(self.model, self._model, self._dialect, hosted=self._hosted)
+        asked = replace(request, settings=replace(settings, extra_body=rest, prompt_cache=cache))
+        wire: Wire = decode(plain.body(asked, stream=stream))
+        wire |= {name: extra[name] for name in _WHOLE & extra.keys()}
+        if not wire.get("tools"):  # an empty list takes the stand-ins away, and so the choice
+            wire = {name: value for name, value in wire.items() if name not in _OF_TOOLS}
+        return encode({name: value for name, value in wire.items() if value is not None})
+
+    def _turns(self, thread: Thread) -> Turns:
+        """Return the messages as turns, and keep them in the thread."""
+        known = thread.encoded.get(self._key)
+        if not isinstance(known, Turns):
+            known = Turns()
+        if known.count != len(thread):
+            new = islice(thread, known.count, None)
+            known = thread.encoded[self._key] = extended(known, new, self._dialect)
+        return known
+
+    def _system(self, request: ModelRequest) -> str:
+        """Return the system prompt, which also asks for a schema that the server cannot hold."""
+        output = request.output
+        if output is None or sent_schema(output, self._model) is not None:
+            return request.system
+        words = asked_in_words(output)
+        return f"{request.system}\n\n{words}" if request.system.strip() else words
+
+    def _head(self, system: str, mark: bytes) -> bytes:
+        found = self._heads.get((system, mark))
+        if found is None:
+            if len(self._heads) >= HEADS:
+                self._heads.clear()
+            found = b'{"model":' + encode(self.model)
+            if system.strip():
+                text = encode(system)
+                block = b'[{"type":"text","text":' + text + mark + b"}]" if mark else text
+                found += b',"system":' + block
+            self._heads[system, mark] = found
+        return found
+
+    def _offered(self, tools: tuple[ToolSpec, ...], mark: bytes) -> bytes:
+        """Return the tools; the last one that is not loaded later gets the mark."""
+        key = (mark, *map(id, tools))
+        found = self._tools.get(key)
+        if found is None:
+            if len(self._tools) >= KEPT:
+                self._tools.clear()
+            wires = [*self._hosted, *map(wire_tool, tools)]
+            if mark:
+                place = next((n for n in range(len(wires))[::-1] if _is_loaded(wires[n])), None)
+                if place is not None:
+                    wires[place] = {**wires[place], **decode(b"{" + mark[1:] + b"}")}
+            body = b',"tools":' + encode(wires) if wires else b""
+            # The tools are kept beside, so that their identities stay theirs.
+            found = self._tools[key] = (tools, body)
+        return found[1]
+
+    def _unused(self, turns: Turns) -> bytes:
+        """Return stand-ins for tools that were called before and are not offered any more.
+
+        The server wants every tool of the conversation to be defined, also when none may be used.
+        """
+        if not turns.called:
+            return b""
+        wires = [
+            {"name": sent_name(name), "input_schema": {"type": "object"}}
+            for name in sorted(turns.called)
+        ]
+        return b',"tools":' + encode(wires) + b',"tool_choice":{"type":"none"}'
+
+    def _tail(self, request: ModelRequest, settings: ModelSettings, *, stream: bool) -> bytes:
+        given, output = request.settings, request.output
+        has_tools = bool(request.tools or self._hosted)
+        key = (id(given), id(output), has_tools, stream)
+        found = self._tails.get(key)
+        if found is None:
+            if len(self._tails) >= KEPT:
+                self._tails.clear()
+            body = self._fields(settings, output, has_tools=has_tools, stream=stream)
+            found = self._tails[key] = ((given, output), body)
+        return found[1]
+
+    def _fields(
+        self, settings: ModelSettings, output: OutputSchema | None, *, has_tools: bool, stream: bool
+    ) -> bytes:
+        wire = wire_options(
+            settings, self._model, output=output, has_tools=has_tools, stream=stream
+        )
+        extra = {k: v for k, v in (settings.extra_body or {}).items() if k != "stream"}
+        wire = joined(wire, extra)
+        return b"," + encode(wire)[1:-1] if wire else b""
+
+    def _marks(
+        self, cache: PromptCache | None, turns: Turns, tools: bytes, tail: bytes
+    ) -> tuple[bytes, bytes, list[bytes]]:
+        """Return the marks of the tools, of the system prompt, and of the user's last turns.
+
+        The last turn comes first where there is not room for all.
+        """
+        own = turns.marks + tools.count(MARK) + tail.count(MARK)
+        if cache is None and self._dialect.marks and not own and (tools or turns.has_replies):
+            cache = "short"
+        if cache is None or cache == "off":
+            return b"", b"", []
+        mark = _LONG if cache == "long" else _SHORT
+        room = max(MOST_MARKS - own, 0)
+        listed = tools.endswith(b"]")
+        return (
+            mark if room > 3 and listed else b"",
+            mark if room > 2 else b"",
+            [mark] * min(room, 2),
+        )
+
+
+_OF_TOOLS = frozenset({"tools", "tool_choice"})
+
+
+def wire_tool(tool: ToolSpec) -> Wire:
+    """Return a tool as it is offered."""
+    kept: Wire = {}
+    if isinstance(tool, AnthropicTool) and tool.provider:
+        kept = dict(tool.provider.get(PROTOCOL) or {})
+    if kept.get("type", "custom") != "custom":
+        return kept
+    schema, words = tool_schema(tool.parameters)
+    description = "\n\n".join(text for text in (tool.description, words) if text)
+    wire: Wire = {"name": tool.name, "description": description, "input_schema": schema}
+    if not description:
+        del wire["description"]
+    return wire | kept
+
+
+def joined(wire: Wire, extra: Wire) -> Wire:
+    """Return fields with others laid over them; objects are merged, None takes a field away."""
+    merged = dict(wire)
+    for name, value in extra.items():
+        known = merged.get(name)
+        if name == "output_config" and is_object(known) and is_object(value):
+            value = {**known, **value}
+        merged[name] = value
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def _is_loaded(tool: Wire) -> bool:
+    return not tool.get("defer_loading") and "cache_control" not in tool
+
+
+def _listed(turns: Turns, marks: list[bytes]) -> list[bytes | memoryview]:
+    """Return the turns, with the marks on the user's last one and the one before."""
+    listed: list[bytes] = list(turns.closed)
+    if turns.side:
+        listed.append(turns.last)
+    asked = (n for n in range(len(listed) - 1, 0, -1) if listed[n].startswith(_USER_TURN))
+    for place, mark in zip(asked, marks, strict=False):
+        if MARK not in listed[place]:
+            listed[place] = b"".join((listed[place][:-3], mark, b"}]}"))
+    first = 0 if listed[0] else 1
+    # A view without the comma: the first piece may be most of the body.
+    return [memoryview(listed[first])[1:], *listed[first + 1 :]]
