@@ -25,6 +25,8 @@ def read_contents(contents: Iterable[Any], dialect: GeminiDialect) -> list[Messa
         wire: Any = {"parts": [{"text": content}]} if isinstance(content, str) else content
         if not is_object(wire):
             raise InvalidInput(f"A content is a JSON object, not {str(content)[:60]!r}.")
+        if wire.get("role") == "model" and before != "assistant":
+            reader.begin()
         runs = _runs(wire, dialect, reader)
         for place, (role, parts) in enumerate(runs):
             extra = _extra(wire) if not place else {TURN: "joined"}
@@ -75,8 +77,6 @@ def _runs(wire: Wire, dialect: GeminiDialect, calls: _Calls) -> list[tuple[Any, 
     model = wire.get("role") == "model"
     parts = wire.get("parts")
     runs: list[tuple[Any, list[Part]]] = []
-    if model:
-        calls.begin()
     for part in [parts] if is_object(parts) else parts or ():
         if not is_object(part):
             raise InvalidInput(f"A part is a JSON object, not {str(part)[:60]!r}.")

@@ -48,7 +48,7 @@ class Piece(Struct, frozen=True, gc=False):
 def pieces_of(message: Message, dialect: GeminiDialect, names: Names) -> list[Piece]:
     """Return what one message becomes: nothing when it is empty.
 
-    `names` are those of the last calls; the calls of an assistant message replace them.
+    `names` are those of the calls that wait for results; it is changed by both.
     """
     extra = kept_for(message.provider, dialect.host) if message.provider else None
     match message.role:
@@ -113,9 +113,7 @@ def _said(message: Message, dialect: GeminiDialect, names: Names) -> tuple[bytes
                 continue
             case _:
                 assert_never(part)
-    if called:
-        names.clear()
-        names.update(called)
+    names.update(called)
     return tuple(encoded)
 
 
@@ -194,7 +192,7 @@ def _results(
 def _response(
     result: ToolResult, dialect: GeminiDialect, names: Names, shown: list[bytes]
 ) -> bytes:
-    called, call_id = names.get(result.call_id, ("", None))
+    called, call_id = names.pop(result.call_id, ("", None))
     name = safe_name(called or result.name or "tool")
     kept = (kept_for(result.provider, dialect.host) if result.provider else None) or {}
     texts: list[str] = []
