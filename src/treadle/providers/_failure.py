@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -22,6 +22,7 @@ from treadle.errors import (
 from treadle.providers._json import decode, encode
 from treadle.providers._rpc import Details, details_in
 from treadle.values import is_array, is_object
+from treadle.values.secret import masked
 
 NO_HEADERS: Mapping[str, str] = {}
 _ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-generation-id", "cf-ray")
@@ -50,9 +51,6 @@ _KEY_REFUSED = re.compile(r"api key (not valid|expired|not found)|api_key_invali
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _QUOTA = re.compile(r"exceeded your current quota|insufficient (credit|balance|quota|fund)", re.I)
 _BUSY = re.compile(r"overload|(server|internal).?error|unavailable|timed? ?out|capacity", re.I)
-_KEYS = re.compile(
-    r"\b(sk|gsk|csk|xai|pplx|AIza|hf)[-_]?[A-Za-z0-9_-]{12,}|(?<=Bearer )[^\s\"']{8,}"
-)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -213,14 +211,6 @@ def seconds_to_wait(headers: Mapping[str, str], now: datetime) -> float | None:
         and (wait := _reset(value, now)) is not None
     ]
     return max(waits, default=None)
-
-
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """Return `text` without the secrets, and without anything that looks like a key."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
-    return _KEYS.sub("***", text)
 
 
 def _kind(status: int | None, complaint: Complaint) -> tuple[type[ModelError], bool]:

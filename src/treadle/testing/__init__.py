@@ -1,6 +1,8 @@
-"""The test kit: models that follow a script, and checkers of what a provider would be sent."""
+"""The test kit: models that follow a script, recorded traffic, and checkers of what is sent."""
 
 from treadle.testing.clock import FakeClock
+from treadle.testing.recorder import Recorder
+from treadle.testing.replayer import Replayer
 from treadle.testing.scripted import (
     FunctionModel,
     ScriptedModel,
@@ -15,6 +17,8 @@ from treadle.testing.strict import assert_strict, strict
 __all__ = [
     "FakeClock",
     "FunctionModel",
+    "Recorder",
+    "Replayer",
     "ScriptedModel",
     "assert_strict",
     "calls",
