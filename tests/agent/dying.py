@@ -18,6 +18,7 @@ from treadle import (
     tool,
 )
 from treadle.journal import AnyEntry
+from treadle.ports.store import Head, Lease
 from treadle.testing import FunctionModel, calls, reply
 
 
@@ -38,12 +39,20 @@ class Dying(MemoryStore):
         fence: int | None = None,
     ) -> int:
         """Append, or never return."""
+        await self._live()
+        return await super().append(conversation_id, expected_revision, entries, fence=fence)
+
+    async def claim_and_append(self, *args: Any, **options: Any) -> tuple[Head, Lease]:
+        """Claim and append, or never return."""
+        await self._live()
+        return await super().claim_and_append(*args, **options)
+
+    async def _live(self) -> None:
         if self.left <= 0:
             self.dead.set()
             await self.gone.wait()
             raise OSError("this process is no more")
         self.left -= 1
-        return await super().append(conversation_id, expected_revision, entries, fence=fence)
 
     def revive(self) -> None:
         """A new process takes over: the old one's lease has ended."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from treadle import MemoryStore, Message, ModelReply, ModelRequest, Retry, Run, TextDelta, tool
 from treadle.journal import AnyEntry
+from treadle.ports.store import Head, Lease
 from treadle.testing import FakeClock
 
 
@@ -51,10 +52,18 @@ class Failing(MemoryStore):
         fence: int | None = None,
     ) -> int:
         """Append, or fail."""
+        self._work()
+        return await super().append(conversation_id, expected_revision, entries, fence=fence)
+
+    async def claim_and_append(self, *args: Any, **options: Any) -> tuple[Head, Lease]:
+        """Claim and append, or fail."""
+        self._work()
+        return await super().claim_and_append(*args, **options)
+
+    def _work(self) -> None:
         self.works -= 1
         if self.works < 0:
             raise self.error
-        return await super().append(conversation_id, expected_revision, entries, fence=fence)
 
 
 def roles(messages: Iterable[Message]) -> list[str]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from tests.agent.parts import Failing
 from treadle import Agent, Limits, MemoryStore, RunContext, RunFailed, TreadleError, tool
 from treadle.journal import AnyEntry, RunBegan, RunEnded
+from treadle.ports.store import Head, Lease
 from treadle.testing import ScriptedModel, calls
 from treadle.view import fold
 
@@ -31,12 +34,21 @@ class Slow(Failing):
         fence: int | None = None,
     ) -> int:
         """Write slowly, or fail."""
+        async with self._slowly():
+            return await super().append(conversation_id, expected_revision, entries, fence=fence)
+
+    async def claim_and_append(self, *args: Any, **options: Any) -> tuple[Head, Lease]:
+        """Claim and write slowly, or fail."""
+        async with self._slowly():
+            return await super().claim_and_append(*args, **options)
+
+    @asynccontextmanager
+    async def _slowly(self) -> AsyncGenerator[None]:
         for _ in range(self.before):
             await asyncio.sleep(0)
-        revision = await super().append(conversation_id, expected_revision, entries, fence=fence)
+        yield
         for _ in range(self.after):
             await asyncio.sleep(0)
-        return revision
 
 
 @tool

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 from treadle.journal import AnyEntry
+from treadle.ports.store import Head, Lease
 
 ACKNOWLEDGED = "acknowledged"
 EFFECTS = "effects"
@@ -58,18 +60,30 @@ class Killing:
         fence: int | None = None,
     ) -> int:
         """Append, unless this process dies first."""
+        with self._appending() as told:
+            revision: int = await self._store.append(
+                conversation_id, expected_revision, entries, fence=fence
+            )
+            told.append(str(revision))
+        return revision
+
+    async def claim_and_append(self, *args: Any, **options: Any) -> tuple[Head, Lease]:
+        """Claim and append, unless this process dies first."""
+        with self._appending() as told:
+            head, lease = await self._store.claim_and_append(*args, **options)
+            told.append(str(head.revision))
+        return head, lease
+
+    @contextmanager
+    def _appending(self) -> Generator[list[str]]:
         self._appends += 1
         number = self._appends
         if number == self._before:
             die()
-        told = "-"
+        told: list[str] = []
         try:
-            revision: int = await self._store.append(
-                conversation_id, expected_revision, entries, fence=fence
-            )
-            told = str(revision)
+            yield told
         finally:
-            tell(self._acknowledged, told)
+            tell(self._acknowledged, told[0] if told else "-")
             if number == self._after:
                 die()
-        return revision
