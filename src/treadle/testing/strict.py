@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from treadle.errors import ConfigError
+from treadle.testing.strict_anthropic import anthropic_problems
+from treadle.testing.strict_gemini import gemini3_problems, gemini_problems
 from treadle.values import is_array, is_object
 
-Kind = Literal["openai", "template"]
+Kind = Literal["openai", "template", "anthropic", "gemini", "gemini3"]
 Checker = Callable[[Mapping[str, Any] | bytes | str], list[str]]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -24,12 +26,13 @@ _CONTENT = {
 
 
 def strict(kind: Kind) -> Checker:
-    """Return a checker of Chat Completions requests: a body in, its problems in words out.
+    """Return a checker of requests: a body in, its problems in words out.
 
-    "openai" holds a request to what OpenAI refuses with a 400: every call answered once, right
-    after its message, by a tool message of its ID; arguments that are JSON objects; names, content
-    and options that fit. "template" also wants what the chat templates of vLLM and llama.cpp want:
-    one system message, first, then user and assistant in turn.
+    "openai" holds a Chat Completions request to what OpenAI refuses with a 400: every call answered
+    once, right after its message, by a tool message of its ID; arguments that are JSON objects;
+    names, content and options that fit. "template" also wants what the chat templates of vLLM and
+    llama.cpp want: one system message, first, then user and assistant in turn. "anthropic" holds a
+    Messages request to what Anthropic refuses.
 
     Raises:
         ConfigError: there is no checker of that kind.
@@ -261,4 +264,20 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-_CHECKERS: dict[str, Checker] = {"openai": _openai, "template": _template}
+def _checker(problems: Callable[[Mapping[str, Any]], list[str]]) -> Checker:
+    """Return a checker of bodies that have yet to be decoded."""
+
+    def check(body: Mapping[str, Any] | bytes | str) -> list[str]:
+        request, unreadable = _decoded(body)
+        return unreadable if request is None else problems(request)
+
+    return check
+
+
+_CHECKERS: dict[str, Checker] = {
+    "openai": _openai,
+    "template": _template,
+    "anthropic": _checker(anthropic_problems),
+    "gemini": _checker(gemini_problems),
+    "gemini3": _checker(gemini3_problems),
+}
