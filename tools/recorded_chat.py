@@ -6,21 +6,12 @@ Each check compares with the plain JSON of the recording, never with what our ow
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable
 
+from tools.recorded import check_errors, errors_of, first_difference, json_objects, splits_check
 from tools.recording import Json, Recording, Tally
-from treadle.errors import (
-    AuthenticationFailed,
-    BadReply,
-    ContentFiltered,
-    ContextOverflow,
-    ModelError,
-    Overloaded,
-    RateLimited,
-)
+from treadle.errors import BadReply, ModelError, Overloaded, RateLimited
 from treadle.ports.model import ModelReply
-from treadle.providers._failure import failure
 from treadle.providers._sse import SseReader
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_reply import decode_reply
@@ -37,7 +28,7 @@ def check_replies(recordings: list[Recording]) -> Tally:
     for recording in recordings:
         if recording.status >= 300:
             continue
-        objects = list(_objects(recording))
+        objects = list(json_objects(recording))
         wanted = _wanted_errors(objects)
         try:
             reply = _reply(recording)
@@ -49,41 +40,6 @@ def check_replies(recordings: list[Recording]) -> Tally:
             continue
         problem = "an error was taken for an answer" if wanted else _difference(reply, objects)
         tally.count(problem, recording, "stream" if recording.is_stream else "whole")
-    return tally
-
-
-def check_errors(recordings: list[Recording]) -> Tally:
-    """Every other answer becomes the right error, which is not retried unless that may help."""
-    tally = Tally("errors typed")
-    for recording in recordings:
-        if recording.status < 300:
-            continue
-        error = failure(
-            recording.status, {}, recording.body, recording.asked, now=datetime.now(UTC)
-        )
-        message = json.loads(recording.body).get("error", {}).get("message", "")
-        problem = None
-        if type(error) not in _classes(recording.status):
-            problem = f"{recording.status} became {type(error).__name__}"
-        elif error.retryable != (recording.status == 429 or recording.status >= 500):
-            problem = f"{recording.status} has retryable={error.retryable}"
-        elif message not in str(error):
-            problem = f"the server's words are not in {error}"
-        tally.count(problem, recording, type(error).__name__)
-    return tally
-
-
-def check_splits(recordings: list[Recording]) -> Tally:
-    """A stream cut in two at any byte, or into single bytes, gives the same reply.
-
-    The fold sees nothing but payloads, so equal payloads are equal replies: two pieces are
-    compared there, single bytes to the end.
-    """
-    tally = Tally("streams split at every byte")
-    for recording in recordings:
-        if recording.is_stream and recording.status < 300:
-            tally.count(_split_problem(recording), recording)
-            tally.notes["bytes"] = tally.notes.get("bytes", 0) + len(recording.body)
     return tally
 
 
@@ -107,7 +63,7 @@ def check_usage(recordings: list[Recording]) -> Tally:
     tally = Tally("usage totals")
     total = Usage()
     for recording in recordings:
-        counts = [found for item in _objects(recording) if (found := _usage_in(item))]
+        counts = [found for item in json_objects(recording) if (found := _usage_in(item))]
         if recording.status >= 300 or not counts:
             continue
         try:
@@ -145,19 +101,6 @@ def normal(request: Json) -> Json:
     return wire
 
 
-def first_difference(there: object, back: object, path: str = "request") -> str:
-    """Return where two values differ first, and how."""
-    if is_object(there) and is_object(back):
-        for name in sorted({*there, *back}):
-            if there.get(name) != back.get(name) or (name in there) != (name in back):
-                return first_difference(there.get(name), back.get(name), f"{path}.{name}")
-    if is_array(there) and is_array(back) and len(there) == len(back):
-        for place, (given, got) in enumerate(zip(there, back, strict=True)):
-            if given != got:
-                return first_difference(given, got, f"{path}[{place}]")
-    return f"{path} was {str(there)[:120]!r}, came back as {str(back)[:120]!r}"
-
-
 def _reply(recording: Recording) -> ModelReply:
     if not recording.is_stream:
         headers = {"content-type": recording.content_type}
@@ -172,65 +115,13 @@ def _folded(recording: Recording, payloads: list[bytes]) -> ModelReply:
     return fold.finish()
 
 
-def _outcome(recording: Recording, payloads: list[bytes]) -> object:
-    try:
-        return _folded(recording, payloads)
-    except ModelError as error:
-        return (type(error), str(error), error.partial)
-
-
-def _split_problem(recording: Recording) -> str | None:
-    body, reader = recording.body, SseReader()
-    wanted = [*reader.feed(body), *reader.end()]
-    for cut in range(1, len(body)):
-        reader = SseReader()
-        got = reader.feed(body[:cut])
-        got += reader.feed(body[cut:])
-        got += reader.end()
-        if got != wanted:
-            return f"cut at byte {cut}"
-    reader, single = SseReader(), list[bytes]()
-    for place in range(len(body)):
-        single += reader.feed(body[place : place + 1])
-    single += reader.end()
-    if _outcome(recording, single) != _outcome(recording, wanted):
-        return "byte by byte"
-    return None
-
-
-def _objects(recording: Recording) -> Iterator[Json]:
-    """Yield the JSON objects of an answer, found by the simplest means."""
-    text = recording.body.decode()
-    lines = text.splitlines() if recording.is_stream else [text]
-    for line in lines:
-        bare = line.removeprefix("data:").strip() if recording.is_stream else line
-        if recording.is_stream and (not line.startswith("data:") or bare == "[DONE]"):
-            continue
-        try:
-            decoded = json.loads(bare)
-        except ValueError:
-            continue
-        if is_object(decoded):
-            yield decoded
-
-
 def _wanted_errors(objects: list[Json]) -> tuple[type[ModelError], ...]:
     """Return the errors that fit a 200 which is no answer."""
     errors = [item["error"] for item in objects if item.get("error")]
     if not errors:
         return () if objects else (BadReply,)
     code = errors[0].get("status_code") or errors[0].get("code")
-    return _classes(int(code)) if str(code).isdigit() else (ModelError, Overloaded, RateLimited)
-
-
-def _classes(status: int) -> tuple[type[ModelError], ...]:
-    if status in (401, 403):
-        return (AuthenticationFailed,)
-    if status == 429:
-        return (RateLimited,)
-    if status >= 500:
-        return (Overloaded,)
-    return (ModelError, ContextOverflow, ContentFiltered)
+    return errors_of(int(code)) if str(code).isdigit() else (ModelError, Overloaded, RateLimited)
 
 
 def _difference(reply: ModelReply, objects: list[Json]) -> str | None:
@@ -344,7 +235,7 @@ def _normal_tool(tool: Json) -> Json:
 CHECKS: tuple[Callable[[list[Recording]], Tally], ...] = (
     check_replies,
     check_errors,
-    check_splits,
+    splits_check(_folded),
     check_requests,
     check_usage,
 )

@@ -7,19 +7,40 @@ status is 1 when anything is missed.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from tools import recorded_chat
-from tools.recording import folder, load
+from tools import recorded_chat, recorded_responses
+from tools.recorded import Check
+from tools.recording import Tally, folder, load
+
+CHECKS: dict[str, Sequence[Check]] = {
+    "openai_chat": recorded_chat.CHECKS,
+    "openai_responses": recorded_responses.CHECKS,
+}
+"""What every protocol's recordings are held to."""
 
 
 def main() -> int:
-    """Run every check over every recording and print the table."""
-    recordings = load("openai_chat")
-    if not recordings:
-        print(f"No recordings in {folder()}; name their folder in TREADLE_RECORDINGS. Skipped.")
-        return 0
-    tallies = [check(recordings) for check in recorded_chat.CHECKS]
-    print(f"openai_chat: {len(recordings)} exchanges from {folder()}")
+    """Run every check over every recording and print a table for each protocol."""
+    missed = seen = 0
+    for protocol, checks in CHECKS.items():
+        recordings = load(protocol)
+        if not recordings:
+            print(
+                f"No {protocol} recordings in {folder()}; name it in TREADLE_RECORDINGS. Skipped."
+            )
+            continue
+        tallies = [check(recordings) for check in checks]
+        print(f"{protocol}: {len(recordings)} exchanges from {folder()}")
+        show(tallies)
+        seen += len(recordings)
+        missed += sum(len(tally.missed) for tally in tallies)
+    print(f"{seen} exchanges, {missed} missed")
+    return 1 if missed else 0
+
+
+def show(tallies: Sequence[Tally]) -> None:
+    """Print how the checks of one protocol went, and each exception with its reason."""
     print(f"{'check':<30}{'seen':>6}{'right':>7}{'missed':>8}  of which")
     for tally in tallies:
         notes = ", ".join(f"{count:,} {note}" for note, count in sorted(tally.notes.items()))
@@ -27,7 +48,6 @@ def main() -> int:
         print(f"{tally.name:<30}{tally.seen:>6}{right:>7}{len(tally.missed):>8}  {notes}")
     for problem in (problem for tally in tallies for problem in tally.missed):
         print(f"MISSED {problem}")
-    return 1 if any(tally.missed for tally in tallies) else 0
 
 
 if __name__ == "__main__":

@@ -76,13 +76,13 @@ class ChatEncoder:
         chunks: list[bytes | memoryview] = [self._head(request.system)]
         chunks += self._messages(request.messages, request.system)
         if not request.system or not self._dialect.system_role:
-            _drop_first_comma(chunks)
+            drop_first_comma(chunks)
         chunks.append(b"]")
         if request.tools:
             chunks.append(self._offered(request.tools))
         chunks.append(self._tail(request, stream=stream))
         if self._dialect.cache_key and request.conversation_id:
-            chunks.append(_cache_key(request.conversation_id, extra))
+            chunks.append(cache_key(request.conversation_id, extra))
         chunks.append(b"}")
         return b"".join(chunks)
 
@@ -201,14 +201,15 @@ def _blocks(content: object) -> list[Wire]:
     return content if is_array(content) else [{"type": "text", "text": content}]
 
 
-def _drop_first_comma(chunks: list[bytes | memoryview]) -> None:
+def drop_first_comma(chunks: list[bytes | memoryview]) -> None:
+    """Drop the comma before the first object; the first chunk, the head, has none."""
     for place, chunk in enumerate(chunks):
         if place and chunk:
             chunks[place] = memoryview(chunk)[1:]  # a view: the first chunk may be most of the body
             return
 
 
-def _cache_key(conversation_id: str, extra: Wire | None) -> bytes:
+def cache_key(conversation_id: str, extra: Wire | None) -> bytes:
     """Return the field that keeps a conversation near its cache; at most 64 characters of it."""
     if extra and "prompt_cache_key" in extra:
         return b""

@@ -6,9 +6,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from treadle.errors import BadReply, IncompleteReply
+from treadle.errors import BadReply
 from treadle.ports.model import ModelDelta, ModelReply, ReasoningPiece, TextPiece
-from treadle.providers._failure import NO_HEADERS, Asked, bad_reply, complaint_in, typed_error
+from treadle.providers._failure import (
+    NO_HEADERS,
+    Asked,
+    bad_reply,
+    complaint_in,
+    incomplete_reply,
+    typed_error,
+)
 from treadle.providers.openai.chat_calls import CallFold
 from treadle.providers.openai.chat_objects import (
     INEXACT,
@@ -133,7 +140,8 @@ class ChatFold:
         message = self._whole_message()
         empty = message == WireMessage()
         if not self.is_whole or (empty and self._finish is None):
-            raise self.incomplete("The reply is empty" if empty else "The reply ended too early")
+            what = "The reply is empty" if empty else "The reply ended too early"
+            raise incomplete_reply(what, self._asked, self.partial)
         return assembled(
             read_message(message, self._host),
             finish=self._finish,
@@ -141,19 +149,6 @@ class ChatFold:
             asked=self._asked,
             response_id=self._id,
             model=self._model,
-        )
-
-    def incomplete(self, what: str) -> IncompleteReply:
-        """Return the error for a reply that is not whole."""
-        partial = self.partial
-        rest = f"; it got to {partial[-60:]!r}" if partial else ""
-        return IncompleteReply(
-            f"{what}: the stream of {self._asked.provider}, model {self._asked.model!r}, stopped "
-            f"without a finish reason{rest}.",
-            provider=self._asked.provider,
-            model=self._asked.model,
-            retryable=True,
-            partial=partial,
         )
 
     def _fold(self, payload: bytes, deltas: list[ModelDelta]) -> None:
