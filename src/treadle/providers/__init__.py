@@ -6,12 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from treadle.providers.anthropic.client import Anthropic
     from treadle.providers.gemini.client import Gemini
     from treadle.providers.openai.client import OpenAI
 
-__all__ = ["Gemini", "OpenAI"]
+__all__ = ["Anthropic", "Gemini", "OpenAI"]
 
 _HOMES = {
+    "Anthropic": "treadle.providers.anthropic.client",
     "Gemini": "treadle.providers.gemini.client",
     "OpenAI": "treadle.providers.openai.client",
 }

@@ -52,8 +52,8 @@ class MessagesEncoder:
     """Makes request bodies for one model on one server.
 
     What was made of a thread's messages is kept in `Thread.encoded`, so a turn costs what is new
-    in it; tools and settings are kept here by identity. `hosted` are tools that the server runs
-    itself, as it wants to be told of them; they come before the others.
+    in it; tools and settings are kept here by identity. `hosted_tools` are offered with every
+    request: tools that the server runs itself, as it wants to be told of them.
 
     Parts of the prompt are marked for the server's cache as `ModelSettings.prompt_cache` says: the
     end of the tools, of the system prompt, of the user's last turn and of the one before. Unset, it
@@ -80,13 +80,13 @@ class MessagesEncoder:
         dialect: MessagesDialect,
         *,
         defaults: ModelSettings = DEFAULT_SETTINGS,
-        hosted: Sequence[Mapping[str, Any]] = (),
+        hosted_tools: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.model = model
         self._model = traits
         self._dialect = dialect
         self._defaults = defaults
-        self._hosted = [dict(tool) for tool in hosted]
+        self._hosted = [dict(tool) for tool in hosted_tools]
         self._key = f"{PROTOCOL} {dialect!r}"
         self._heads: dict[tuple[str, bytes], bytes] = {}
         self._tools: dict[tuple[int | bytes, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
@@ -125,6 +125,10 @@ class MessagesEncoder:
         chunks.append(b"}")
         return b"".join(chunks)
 
+    def needs_files(self, request: ModelRequest) -> bool:
+        """Whether a message names a file that was uploaded before."""
+        return self._turns(request.messages).files
+
     def _overridden(
         self, request: ModelRequest, settings: ModelSettings, extra: Wire, *, stream: bool
     ) -> bytes:
@@ -134,7 +138,7 @@ class MessagesEncoder:
         """
         rest = {name: value for name, value in extra.items() if name not in _WHOLE}
         cache = settings.prompt_cache or "off"
-        plain = MessagesEncoder(self.model, self._model, self._dialect, hosted=self._hosted)
+        plain = MessagesEncoder(self.model, self._model, self._dialect, hosted_tools=self._hosted)
         asked = replace(request, settings=replace(settings, extra_body=rest, prompt_cache=cache))
         wire: Wire = decode(plain.body(asked, stream=stream))
         wire |= {name: extra[name] for name in _WHOLE & extra.keys()}
@@ -180,7 +184,7 @@ class MessagesEncoder:
         if found is None:
             if len(self._tools) >= KEPT:
                 self._tools.clear()
-            wires = [*self._hosted, *map(wire_tool, tools)]
+            wires = [*map(wire_tool, tools), *self._hosted]
             if mark:
                 place = next((n for n in range(len(wires))[::-1] if _is_loaded(wires[n])), None)
                 if place is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from treadle.providers._address import host_of
 
@@ -33,7 +32,6 @@ class MessagesDialect:
     origin: str = VENDOR
     marks: bool = True
     vision: bool = True
-    key_header: Literal["x-api-key", "authorization"] = "x-api-key"
 
 
 def dialect_of(url: str) -> MessagesDialect:

@@ -34,6 +34,7 @@ GO_ON = "Go on."
 _USER = b',{"role":"user","content":['
 _ASSISTANT = b',{"role":"assistant","content":['
 _END = b"]}"
+_FILE = b'"file_id":'
 _NOTHING: tuple[bytes, ...] = (b"",)
 
 
@@ -42,7 +43,8 @@ class Turns(Struct, frozen=True):
 
     `closed[0]` is the oldest turns in one piece, every other item is one turn, each with a comma
     before it. `results` and `blocks` are those of the last turn, whose side is `side`: results come
-    first. `marks` counts the cache marks in all turns, `called` are the names of called tools.
+    first. `marks` counts the cache marks in all turns, `called` are the names of called tools,
+    `paused` and `container` are of the last reply, `files` says whether uploaded files are named.
     """
 
     count: int = 0
@@ -54,6 +56,7 @@ class Turns(Struct, frozen=True):
     called: frozenset[str] = frozenset()
     paused: bool = False
     container: str = ""
+    files: bool = False
 
     @property
     def has_replies(self) -> bool:
@@ -105,6 +108,7 @@ class _Draft:
         "closed",
         "container",
         "count",
+        "files",
         "marks",
         "paused",
         "results",
@@ -121,6 +125,7 @@ class _Draft:
         self.called = known.called
         self.paused = known.paused
         self.container = known.container
+        self.files = known.files
 
     def turns(self) -> Turns:
         closed = self.closed
@@ -137,6 +142,7 @@ class _Draft:
             called=self.called,
             paused=self.paused,
             container=self.container,
+            files=self.files,
         )
 
     def add(self, message: Message, dialect: MessagesDialect) -> None:
@@ -171,6 +177,7 @@ class _Draft:
     def _encoded(self, block: Wire) -> bytes:
         found = encoded(block)
         self.marks += found.count(MARK)
+        self.files = self.files or _FILE in found
         return found
 
     def _close(self) -> None:
