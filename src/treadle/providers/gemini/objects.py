@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -11,6 +12,9 @@ from msgspec import Raw, Struct
 
 from treadle.providers.gemini.dialect import Wire
 from treadle.values import is_array, is_object
+
+ABSENT = Raw()
+"""What a field of undecoded JSON holds when it is not there; msgspec takes no `Raw | None`."""
 
 
 class WireUsage(Struct, gc=False, rename="camel"):
@@ -61,12 +65,12 @@ class _TextPart(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
 
 
 class _TextContent(Struct, gc=False, rename="camel"):
-    parts: list[_TextPart]
+    parts: tuple[_TextPart]
 
 
 class _TextCandidate(Struct, gc=False, rename="camel"):
     content: _TextContent
-    finish_reason: Literal["STOP", "MAX_TOKENS"] | None = None
+    finish_reason: None = None
     index: Literal[0] = 0
     finish_message: None = None
     grounding_metadata: None = None
@@ -77,16 +81,16 @@ class _TextCandidate(Struct, gc=False, rename="camel"):
 
 
 class TextChunk(Struct, gc=False, rename="camel"):
-    """A chunk that says nothing but text, as most do; its counts are still JSON."""
+    """A chunk that says nothing but one text, as most do; its counts are still JSON."""
 
-    candidates: list[_TextCandidate]
-    usage_metadata: Raw | None = None
+    candidates: tuple[_TextCandidate]
+    usage_metadata: Raw = ABSENT
     prompt_feedback: None = None
     error: None = None
 
 
 class _Arguments(Struct, gc=False, rename="camel"):
-    args: Raw | None = None
+    args: Raw = ABSENT
 
 
 class _CallPart(Struct, gc=False, rename="camel"):
@@ -103,6 +107,7 @@ NUL = b"\\u0000"
 INEXACT = (msgspec.DecodeError, RecursionError)
 """What `decode_exactly` raises."""
 
+_BLANKS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 _decode = msgspec.json.Decoder().decode
 _decode_call = msgspec.json.Decoder(_CallPart).decode
 _decode_usage = msgspec.json.Decoder(WireUsage).decode
@@ -140,9 +145,9 @@ def arguments_of(raw: Raw) -> str | None:
     """Return the arguments of a call as they are written, without blanks between them."""
     try:
         arguments = _decode_call(raw).function_call.args
-        return (
-            None if arguments is None else msgspec.json.format(bytes(arguments), indent=-1).decode()
-        )
+        if arguments is ABSENT:
+            return None
+        return _BLANKS.sub(lambda found: found[1] or "", bytes(arguments).decode())
     except (*INEXACT, UnicodeDecodeError):
         return None
 

@@ -57,7 +57,11 @@ class PartFold:
             self._thinks = thinks
         if text:
             self._pieces.append(text)
-            self._tell(text, thinks, deltas)
+            if thinks:
+                deltas.append(ReasoningPiece(text))
+            else:
+                self.said.append(text)
+                deltas.append(TextPiece(text))
 
     def _mended(self, text: str) -> tuple[bool, str]:
         """Return clean text; half a surrogate pair waits for the other half in the next piece."""

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from msgspec import Raw
-
 from treadle.errors import BadReply
 from treadle.ports.model import ModelDelta, ModelReply
 from treadle.providers._failure import (
@@ -22,8 +20,8 @@ from treadle.providers._json import cleaned, decode, encode
 from treadle.providers.gemini.citations import cited
 from treadle.providers.gemini.dialect import READ_ONLY, GeminiDialect, Wire
 from treadle.providers.gemini.objects import (
+    ABSENT,
     INEXACT,
-    NUL,
     WireCandidate,
     WireReply,
     WireUsage,
@@ -82,7 +80,7 @@ class GeminiFold:
         self._finish: str | None = None
         self._blocked: str | None = None
         self._usage = WireUsage()
-        self._raw_usage: Raw | None = None
+        self._raw_usage = ABSENT
         self._id: str | None = None
         self._model: str | None = None
         self._plain = False  # the last chunk was nothing but text
@@ -107,6 +105,7 @@ class GeminiFold:
             BadReply: one is no chunk at all.
         """
         deltas: list[ModelDelta] = []
+        say = self._parts.say
         for payload in payloads:
             if self._plain:  # then this one may be, too
                 try:
@@ -114,14 +113,10 @@ class GeminiFold:
                 except INEXACT:
                     self._plain = False
                 else:
-                    candidates = chunk.candidates
-                    if len(candidates) == 1 and NUL not in payload:
-                        candidate = candidates[0]
-                        for part in candidate.content.parts:
-                            self._parts.say(part.text, part.thought, deltas)
-                        if candidate.finish_reason is not None:
-                            self._finish = candidate.finish_reason
-                        if chunk.usage_metadata is not None:
+                    part = chunk.candidates[0].content.parts[0]
+                    if "\0" not in part.text:
+                        say(part.text, part.thought, deltas)
+                        if chunk.usage_metadata is not ABSENT:
                             self._raw_usage = chunk.usage_metadata
                         continue
             self._fold(payload, deltas)
@@ -188,7 +183,7 @@ class GeminiFold:
             raise typed_error(complaint, self._asked, partial=self.partial)
         counts = chunk.usage_metadata
         if counts is not None and (counts.total_token_count or counts.prompt_token_count):
-            self._usage, self._raw_usage = counts, None
+            self._usage, self._raw_usage = counts, ABSENT
         self._id = self._id or chunk.response_id
         self._model = self._model or chunk.model_version
         if chunk.prompt_feedback:
@@ -205,7 +200,7 @@ class GeminiFold:
 
     def _counted(self) -> WireUsage:
         """Return the last counts: each is a total of its own."""
-        return self._usage if self._raw_usage is None else decode_usage(self._raw_usage)
+        return self._usage if self._raw_usage is ABSENT else decode_usage(self._raw_usage)
 
     def _take(self, candidate: WireCandidate, deltas: list[ModelDelta]) -> None:
         plain = True
