@@ -6,18 +6,20 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
+from msgspec.structs import replace
 
 from treadle import MemoryStore
-from treadle.errors import TreadleError
+from treadle.errors import ConversationNotFound, TreadleError
 from treadle.journal import AnyEntry, InboxApplied, MessageAdded, RunEnded, RunResumed, RunSuspended
 from treadle.messages import Image, Message
-from treadle.ports.store import Lease, Store
+from treadle.ports.store import Head, Lease, Store
 from treadle.stores.file import FileStore
 from treadle.stores.sqlite import SQLiteStore
 from treadle.testing import FakeClock
@@ -114,6 +116,26 @@ class Machine(RuleBasedStateMachine):
         found = self.compare(lambda store: store.claim(name, "o", seconds, instead_of=dead))
         if isinstance(found[1], Lease):
             self.leases.append(found[1])
+
+    @rule(
+        name=names,
+        off=st.sampled_from([0, 0, 0, 0, 1, -1]),
+        batch=st.lists(entries, min_size=1, max_size=3),
+    )
+    def enter(self, name: str, off: int, batch: list[AnyEntry]) -> None:
+        """Take with a batch, mostly as the conversation is."""
+
+        async def entered(store: Store) -> tuple[Head, Lease]:
+            known = None
+            with suppress(ConversationNotFound):
+                found = await store.head(name)
+                known = replace(found, revision=found.revision + off)
+            return await store.claim_and_append(name, "o", 5.0, batch, known=known)
+
+        found = self.compare(entered)
+        if isinstance(found[1], Lease):
+            self.leases.append(found[1])
+        self.compare(lambda store: store.head(name))
 
     @rule(which=st.integers(0, 50))
     def renew(self, which: int) -> None:

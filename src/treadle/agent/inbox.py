@@ -50,10 +50,6 @@ class Inbox:
         """Queue a message."""
         self.waiting[id] = message
 
-    def forget(self) -> None:
-        """Forget what waits: it was read from a journal that has changed since."""
-        self.waiting.clear()
-
     def receipt(self, id: str, look: Look | None = None) -> Receipt:
         """Return the receipt for a message; `look` asks the journal about it."""
         return self._receipts.setdefault(id, Receipt(id, look))

@@ -55,7 +55,6 @@ class Ledger:
         self.inbox = inbox
         self._cancelled = cancelled
         self._head: Head | None = None
-        self._opened = False
         self._unclaimed = False
         self.entered = False
         self.view = View()
@@ -84,23 +83,24 @@ class Ledger:
         The first batch finds out: it takes the conversation if that is how it still is, and is
         refused by `ConversationBusy` or `RevisionConflict` else; `close_known`, and `open` it.
         """
-        store, start = self.store, self.start
+        start = self.start
         if self._never_waits or (start.history and not start.is_new):
             return None
         if not start.is_new:
-            known = views_of(store).take_known(start.conversation_id)
+            known = views_of(self.store).take_known(start.conversation_id)
             if known is None:
                 return None
             self._head, self.view = known
         self._unclaimed = True
-        return self._read(self.view)
+        self.inbox.waiting.update(self.view.inbox)
+        return self.view
 
     def close_known(self) -> None:
         """What this process knows is not how the conversation is, or another run is at work."""
         if self._head is not None:
             views_of(self.store).put(self._head, self.view)
         self._head, self.view, self._unclaimed = None, View(), False
-        self.inbox.forget()
+        self.inbox.waiting.clear()
 
     async def open(self) -> View:
         """Own the conversation, which may begin here, and return its view.
@@ -110,8 +110,7 @@ class Ledger:
             InvalidInput: `history=` was given for a conversation that has begun.
         """
         store, start = self.store, self.start
-        head = await self._claim()
-        self._head = head
+        self._head = head = await self._claim()
         if head.revision and start.history:
             raise InvalidInput(
                 f"Conversation {start.conversation_id!r} has begun; history= only seeds a new one. "
@@ -121,16 +120,11 @@ class Ledger:
         if self.view.revision < head.revision:
             for batch in await store.read(start.conversation_id, self.view.revision):
                 self.view.take_in(batch.revision, batch.entries)
+        self.inbox.waiting.update(self.view.inbox)
         self._owned()
-        return self._read(self.view)
-
-    def _read(self, view: View) -> View:
-        for id, message in view.inbox.items():
-            self.inbox.put(id, message)
-        return view
+        return self.view
 
     def _owned(self) -> None:
-        self._opened = True
         self._timer = asyncio.get_running_loop().call_later(ATTEND_SECONDS, self._attend)
 
     async def _claim(self) -> Head:
@@ -140,8 +134,8 @@ class Ledger:
         try:
             return await claim(start.conversation_id, start.run_id)
         except ConversationBusy:
-            reason = f"Run {start.run_id!r} takes over."
-            await ask_to_stop(self.store, start.conversation_id, reason)
+            why = f"Run {start.run_id!r} takes over."
+            await ask_to_stop(self.store, start.conversation_id, why)
             return await claim(start.conversation_id, start.run_id, wait=True)
 
     def remember(self, thread: Thread) -> None:
@@ -151,7 +145,7 @@ class Ledger:
 
     async def close(self) -> None:
         """Let the conversation go, and remember what is known of it."""
-        head, self._head, self._opened = self._head, None, False
+        head, self._head = self._head, None
         if self._timer is not None:
             self._timer.cancel()
         if self._attending is not None:
@@ -199,20 +193,20 @@ class Ledger:
         return written
 
     async def _enter(self, entries: Sequence[AnyEntry]) -> None:
-        start = self.start
-        asked = (start.conversation_id, owner_here(start.run_id), LEASE_SECONDS, entries)
+        owner = owner_here(self.start.run_id)
+        asked = (self.start.conversation_id, owner, LEASE_SECONDS, entries)
         if self._beginning is None:
             await unbroken(self._entering(asked))
-            return
-        begun = self._beginning.begin_claim_and_append(*asked, known=self._head)
-        cancelled = await done(begun)
-        self._entered(*begun.result(), entries)
-        if cancelled:
-            raise asyncio.CancelledError
+        else:
+            begun = self._beginning.begin_claim_and_append(*asked, known=self._head)
+            cancelled = await done(begun)
+            self._entered(*begun.result(), entries)
+            if cancelled:
+                raise asyncio.CancelledError
 
     async def _entering(self, asked: tuple[str, str, float, Sequence[AnyEntry]]) -> None:
-        head, lease = await self.store.claim_and_append(*asked, known=self._head)
-        self._entered(head, lease, asked[-1])
+        taken = await self.store.claim_and_append(*asked, known=self._head)
+        self._entered(*taken, asked[-1])
 
     def _entered(self, head: Head, lease: Lease, entries: Sequence[AnyEntry]) -> None:
         self._head, self._unclaimed = head, False
@@ -274,7 +268,7 @@ class Ledger:
     async def _listen(self) -> None:
         """Hear what other processes write while a call takes long, and keep the lease."""
         loop = asyncio.get_running_loop()
-        while self._opened and self._ownership.lease is not None:
+        while self._ownership.lease is not None:
             seconds = max(0.0, self._ownership.due - loop.time())
             try:
                 revision = await self.store.wait(

@@ -98,10 +98,8 @@ class Work:
     async def open(self) -> None:
         """Read the conversation, render the system prompt, and write that the run begins."""
         recorder = self.recorder
-        if recorder is None:
-            await self._begin({})
-        elif not await self._begun_as_known(recorder):
-            await self._begin_in(await recorder.open())
+        if recorder is None or not await self._begun_as_known(recorder):
+            await self._begin(None if recorder is None else await recorder.open())
         await self.mail.open(recorder)
         self.tell(RunStarted, self.start.conversation_id)
 
@@ -111,20 +109,19 @@ class Work:
         if known is None:
             return False
         try:
-            await self._begin_in(known)
+            await self._begin(known)
         except (ConversationBusy, RevisionConflict, InvalidInput):
             recorder.close_known()
-            self.thread = self.start.history
             return False
         return True
 
-    async def _begin_in(self, view: View) -> None:
-        self.thread = Thread(view.messages or self.start.history)  # both are the journal's
-        self.thread.extend(self.inbox.waiting.values())
-        await self._begin(view.state)
-
-    async def _begin(self, packed: dict[str, Plain]) -> None:
+    async def _begin(self, view: View | None) -> None:
         start, setup = self.start, self.setup
+        packed: dict[str, Plain] = {}
+        if view is not None:
+            packed = view.state
+            self.thread = Thread(view.messages or start.history)  # both are the journal's
+            self.thread.extend(self.inbox.waiting.values())
         if start.input is not None:
             self.thread.append(start.input)
         elif not self.thread:
@@ -134,8 +131,8 @@ class Work:
         await self.render()
         if self.recorder is not None:
             self._written = len(self.ctx.writes)
-            definition = setup.definition
-            await self.recorder.began(setup.agent, definition, [*writes, *self.ctx.writes])
+            given = [*writes, *self.ctx.writes]
+            await self.recorder.began(setup.agent, setup.definition, given)
 
     async def render(self) -> None:
         """Render the system prompt."""
@@ -151,8 +148,7 @@ class Work:
             return
         reason = f"The run took longer than {deadline.total_seconds():g} s."
         ending = Ending(stop_reason="deadline", reason=reason)
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(0.0, left), self.end_early, ending)
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, left), self.end_early, ending)
 
     def stop_timer(self) -> None:
         """There is no deadline any more."""

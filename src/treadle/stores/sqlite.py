@@ -72,20 +72,8 @@ class SQLiteStore:
         Raises:
             ConfigError: the URL is of another form.
         """
-        parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True))
-        sync = options.pop("sync", "full")
-        if parts.netloc or parts.fragment or len(parts.path) < 2 or "///" not in url:
-            raise ConfigError(
-                "The URL of an SQLite store names a file: sqlite:///relative.db, "
-                "sqlite:////absolute/path.db or sqlite:///:memory:"
-            )
-        if options or (sync != "full" and sync != "normal"):
-            wrong = ", ".join(sorted(options)) or f"sync={sync}"
-            raise ConfigError(
-                f"An SQLite store has no option {wrong}; there is sync=full and sync=normal."
-            )
-        return cls(unquote(parts.path[1:]), sync=sync)
+        path, sync = _told_by(url)
+        return cls(path, sync=sync)
 
     def __repr__(self) -> str:
         how = "" if self._place.sync == "full" else f", sync={self._place.sync!r}"
@@ -93,11 +81,9 @@ class SQLiteStore:
 
     async def create(self, conversation_id: str) -> Head:
         """Begin a journal at revision 0; an existing one is left alone and its head returned."""
-
-        def apply(unit: Unit) -> Head:
-            return self._begun(unit, conversation_id).head
-
-        return await self._write(apply, conversation_id)
+        return await self._write(
+            lambda unit: _begun(unit, conversation_id, self._clock).head, conversation_id
+        )
 
     async def head(self, conversation_id: str) -> Head:
         """Return the head, or raise `ConversationNotFound`."""
@@ -125,8 +111,7 @@ class SQLiteStore:
         fence: int | None,
     ) -> Begun[int]:
         """Begin to write one batch; see the port."""
-        batch = tuple(entries)
-        runs = tuple(begins(batch))
+        batch, runs = tuple(entries), tuple(begins(entries))
         data, media = encode_batch(batch)
 
         def apply(unit: Unit) -> int:
@@ -173,7 +158,7 @@ class SQLiteStore:
                 raise fork_gone(source.head, revision)
             if unit.get(new_id) is not None:
                 raise taken(new_id)
-            copied = self._begun(unit, new_id)
+            copied = _begun(unit, new_id, self._clock)
             head = replace(copied.head, reader=source.head.reader)
             for batch in batches:
                 head = advanced(head, batch.entries, head.created_at)
@@ -205,7 +190,7 @@ class SQLiteStore:
         """Take the conversation, which begins here when there is none; see the port."""
 
         def apply(unit: Unit) -> tuple[Head, Lease]:
-            known = self._begun(unit, conversation_id)
+            known = _begun(unit, conversation_id, self._clock)
             head, lease = claimed(known.head, owner, seconds, instead_of, self._clock.now())
             unit.change(replace(known, head=head))
             return head, lease
@@ -238,8 +223,7 @@ class SQLiteStore:
         known: Head | None,
     ) -> Begun[tuple[Head, Lease]]:
         """Begin to take the conversation with its next batch; see the port."""
-        batch = tuple(entries)
-        runs = tuple(begins(batch))
+        batch, runs = tuple(entries), tuple(begins(entries))
         data, media = encode_batch(batch)
 
         def apply(unit: Unit) -> tuple[Head, Lease]:
@@ -247,7 +231,7 @@ class SQLiteStore:
             before = None if found is None else found.head
             head, lease = entered(before, known, conversation_id, owner, seconds, batch, now)
             unit.check_runs(runs)
-            place = found or self._begun(unit, conversation_id)
+            place = found or _begun(unit, conversation_id, self._clock)
             unit.begin_runs(place, runs)
             unit.add(place, head, data)
             unit.keep(place, media.items())
@@ -290,13 +274,6 @@ class SQLiteStore:
         """Return content by its digest, or raise `ConversationNotFound`."""
         return await self._read(lambda reading: reading.content(conversation_id, digest))
 
-    def _begun(self, unit: Unit, conversation_id: str) -> Known:
-        known = unit.get(conversation_id)
-        if known is not None:
-            return known
-        now = self._clock.now()
-        return unit.begin(Head(conversation_id=conversation_id, created_at=now, updated_at=now))
-
     async def _write(self, apply: Callable[[Unit], T], *ids: str) -> T:
         return await self._threads().writes.call(Write(ids, (), apply))
 
@@ -310,6 +287,32 @@ class SQLiteStore:
             found = self._here.setdefault(os.getpid(), _Threads(self._place))
             weakref.finalize(self, found.abandon)
         return found
+
+
+def _begun(unit: Unit, conversation_id: str, clock: Clock) -> Known:
+    """Return a conversation, which begins here when there is none."""
+    known = unit.get(conversation_id)
+    if known is not None:
+        return known
+    now = clock.now()
+    return unit.begin(Head(conversation_id=conversation_id, created_at=now, updated_at=now))
+
+
+def _told_by(url: str) -> tuple[str, Sync]:
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    sync = options.pop("sync", "full")
+    if parts.netloc or parts.fragment or len(parts.path) < 2 or "///" not in url:
+        raise ConfigError(
+            "The URL of an SQLite store names a file: sqlite:///relative.db, "
+            "sqlite:////absolute/path.db or sqlite:///:memory:"
+        )
+    if options or (sync != "full" and sync != "normal"):
+        wrong = ", ".join(sorted(options)) or f"sync={sync}"
+        raise ConfigError(
+            f"An SQLite store has no option {wrong}; there is sync=full and sync=normal."
+        )
+    return unquote(parts.path[1:]), sync
 
 
 class _Threads:
