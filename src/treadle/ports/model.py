@@ -175,8 +175,8 @@ class ModelProfile(Struct, frozen=True, kw_only=True):
     """What a model can do. The loop asks here and never looks at a vendor's name.
 
     `native_output` says whether an `OutputSchema` is obeyed, `native_output_with_tools` whether
-    that also holds while tools are offered. `window` is how many tokens a request and its reply
-    may have together, `max_output` how many the reply; None where nobody knows.
+    that also holds while tools are offered. `window` is how many tokens a request may have,
+    `max_output` how many its reply; None where nobody knows.
     """
 
     provider: str = "custom"

@@ -96,13 +96,15 @@ class Key:
     """What opens a server, and how it is shown: as a bearer's token or in a header of its own.
 
     It is `given`, else in the first of `variables` that is set. A server at an `address` on this
-    machine or a private network needs none.
+    machine or a private network needs none and is sent none; one that is not `needed` is sent what
+    there is.
     """
 
     given: str | None
     variables: tuple[str, ...]
     address: str
     header: str = "authorization"
+    needed: bool = True
 
     def headers(self, model: str) -> dict[str, str]:
         """Return the header, none where no key is needed.
@@ -118,12 +120,14 @@ class Key:
     def _found(self, model: str) -> str:
         if self.given is not None:
             return self.given.strip()
-        if is_local(self.address):
+        if self.needed and is_local(self.address):
             return ""
         for variable in self.variables:
             key = os.environ.get(variable, "").strip()
             if key:
                 return key
+        if not self.needed:
+            return ""
         raise MissingKey(
             f"No key for {host_of(self.address)}, model {model!r}: set "
             f"{' or '.join(self.variables)} or pass api_key=; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 
@@ -23,37 +22,40 @@ from treadle.providers._http import HTTP
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_reply import decode_reply
 from treadle.providers.openai.chat_stream import ChatFold
-from treadle.providers.openai.dialect import TokenField, dialect_of
+from treadle.providers.openai.dialect import ChatDialect, TokenField, address_of, dialect_of
+from treadle.providers.prices import priced
 from treadle.usage import Price
-
-OPENAI_URL = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class OpenAI:
     """A model that speaks the Chat Completions protocol.
 
-    The key comes from `api_key`, else from OPENAI_API_KEY at the first request; a server on this
-    machine or a private network needs none. `base_url` is OPENAI_BASE_URL or OpenAI's own.
-    `settings` are defaults under those of a run. What is known about a server follows from its
-    host; the fields from `max_tokens_field` to `native_output` overrule it. Safe to share between
-    tasks, threads and event loops.
+    `server` names a known one ("groq", "ollama", see the table of servers), with its address, key
+    and habits; without it `base_url` is OPENAI_BASE_URL or OpenAI's own, and what is known about a
+    server follows from its host. The key comes from `api_key`, else from OPENAI_API_KEY or the
+    known server's own variable at the first request; a server on this machine or a private network
+    needs none. `settings` are defaults under those of a run. `price` and `window` are what the
+    vendor lists, on its own server. The fields from `max_tokens_field` to `native_output` overrule
+    what is known. Safe to share between tasks, threads and event loops.
 
     Raises:
         UnknownModel: `model` is empty.
-        ConfigError: `base_url` is no http or https address.
+        ConfigError: `base_url` is no http or https address, or no such server is known.
     """
 
     model: str
     _: KW_ONLY
     api_key: str | None = None
     base_url: str | None = None
+    server: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     organization: str | None = None
     project: str | None = None
     settings: ModelSettings = DEFAULT_SETTINGS
     price: Price | None = None
+    window: int | None = None
     max_tokens_field: TokenField | None = None
     merge_roles: bool | None = None
     system_role: bool | None = None
@@ -70,7 +72,7 @@ class OpenAI:
                 "The name of the model is empty; write which one the server is to run, for example "
                 '"openai:gpt-5.2" or OpenAI("gpt-5.2").'
             )
-        address = (self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip()
+        address = (self.base_url or address_of(self.server or "openai", self.model)).strip()
         overrules = {
             "max_tokens_field": self.max_tokens_field,
             "merge_roles": self.merge_roles,
@@ -80,7 +82,7 @@ class OpenAI:
             "native_output_with_tools": self.native_output,
         }
         given = {name: value for name, value in overrules.items() if value is not None}
-        dialect = replace(dialect_of(address), **given)
+        dialect = replace(dialect_of(address, self.server), **given)
         profile = ModelProfile(
             provider=dialect.provider,
             name=self.model,
@@ -88,7 +90,10 @@ class OpenAI:
             native_output_with_tools=dialect.native_output_with_tools,
             vision=dialect.vision,
             price=self.price,
+            window=self.window,
         )
+        if dialect.listed:
+            profile = priced(profile)
         client = Client(
             codec=_ChatCodec(
                 ChatEncoder(self.model, dialect, self.settings),
@@ -100,15 +105,25 @@ class OpenAI:
             model=self.model,
             key=Key(
                 given=self.api_key,
-                variables=("OPENAI_API_KEY",),
+                variables=self._key_variables(dialect),
                 address=address,
                 header=dialect.key_header,
+                needed=dialect.needs_key,
             ),
             fixed=account_headers(self.organization, self.project),
             headers=self.headers,
         )
         for name, value in (("profile", profile), ("_address", address), ("_client", client)):
             object.__setattr__(self, name, value)
+
+    def _key_variables(self, dialect: ChatDialect) -> tuple[str, ...]:
+        """Return where to look for a key.
+
+        OPENAI_API_KEY goes where OPENAI_BASE_URL leads, but to no other known server.
+        """
+        if self.base_url or self.server or "OPENAI_API_KEY" in dialect.keys:
+            return dialect.keys
+        return (*dialect.keys, "OPENAI_API_KEY")
 
     def __repr__(self) -> str:
         return f"OpenAI({self.model!r}, base_url={self._address!r})"
