@@ -21,8 +21,10 @@ from treadle import Agent, RunResult
 from treadle.agent import lease
 from treadle.agent.approval import Approve
 from treadle.agent.conversation import Conversation
+from treadle.agent.views import views_of
 from treadle.errors import LeaseLost, RunNotFound
 from treadle.stores.open import open_store
+from treadle.view import View
 
 ANSWERED, PAUSED, LOST = 0, 3, 4
 
@@ -40,6 +42,8 @@ async def go_on(
         await store.find(run_id)
     except RunNotFound:
         conversation = conversation_of(run_id)
+        known = await store.create(conversation)
+        views_of(store).put(known, View())  # so that the first batch takes the conversation
         return await agent.run("Begin.", conversation=conversation, run_id=run_id, store=store)
     decisions: dict[str, Approve] = {}
     if approve:
