@@ -246,10 +246,11 @@ def test_a_refused_prompt_is_no_answer() -> None:
 
 def test_an_answer_without_candidates_may_be_tried_again() -> None:
     """It says nothing, and nothing about why."""
-    for body in (
+    bodies: list[dict[str, Any]] = [
         {"usageMetadata": {"promptTokenCount": 3}},
         {"candidates": [], "modelVersion": "m"},
-    ):
+    ]
+    for body in bodies:
         with pytest.raises(IncompleteReply, match="empty") as caught:
             whole(body)
         assert caught.value.retryable

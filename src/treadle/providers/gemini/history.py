@@ -117,7 +117,7 @@ def _result(wire: Wire, dialect: GeminiDialect, calls: _Calls) -> ToolResult:
     inner = {key: function[key] for key in function if key not in ("name", "response", "parts")}
     if words is None:
         inner["response"] = response
-    if len(parts) - 1 != (len(media) if is_array(media) else 0) or len(parts) > 1:
+    if media:
         inner["parts"] = media
     if inner:
         kept["functionResponse"] = inner

@@ -23,7 +23,7 @@ from treadle.messages import (
 )
 from treadle.providers._json import decode, encode
 from treadle.providers.gemini.dialect import THIRD, TURN, GeminiDialect, Wire, kept_for
-from treadle.providers.gemini.media import goes_into_results, medium_wire
+from treadle.providers.gemini.media import Medium, goes_into_results, medium_wire
 from treadle.values import clean, is_object
 
 Kind = Literal["user", "results", "model"]
@@ -81,8 +81,7 @@ def _spoken(message: Message, dialect: GeminiDialect) -> tuple[bytes, ...]:
             case Text():
                 encoded += _text(part, dialect)
             case Image() | Audio() | File():
-                kept = kept_for(part.provider, dialect.host)
-                encoded.append(encode(_with(medium_wire(part, dialect), kept)))
+                encoded.append(encode(_medium(part, dialect)))
             case Hosted():
                 encoded += _hosted(part, dialect)
             case Reasoning() | ToolCall() | ToolResult():
@@ -106,9 +105,8 @@ def _said(message: Message, dialect: GeminiDialect, names: Names) -> tuple[bytes
             case Hosted():
                 encoded += _hosted(part, dialect)
             case Image() | Audio() | File():
-                kept = kept_for(part.provider, dialect.host)
-                if kept is not None:  # what another model made, only a user may show
-                    encoded.append(encode(_with(medium_wire(part, dialect), kept)))
+                if kept_for(part.provider, dialect.host) is not None:
+                    encoded.append(encode(_medium(part, dialect)))  # others' only a user may show
             case ToolResult():
                 continue
             case _:
@@ -137,9 +135,12 @@ def _hosted(part: Hosted, dialect: GeminiDialect) -> list[bytes]:
     return [encode(kept)] if kept else []
 
 
-def _with(wire: Wire, kept: Wire | None) -> Wire:
+def _medium(part: Medium, dialect: GeminiDialect) -> Wire:
     """Return a part with what was kept of it, which may be all of it."""
-    return {**wire, **kept} if kept else wire
+    kept = kept_for(part.provider, dialect.host) or {}
+    if "inlineData" in kept or "fileData" in kept:
+        return kept
+    return {**medium_wire(part, dialect), **kept}
 
 
 def _call(call: ToolCall, dialect: GeminiDialect, names: Names) -> bytes:
@@ -195,16 +196,19 @@ def _response(
     called, call_id = names.pop(result.call_id, ("", None))
     name = safe_name(called or result.name or "tool")
     kept = (kept_for(result.provider, dialect.host) if result.provider else None) or {}
+    fixed: Wire = kept.get("functionResponse", {})
     texts: list[str] = []
     media: list[Wire] = []
     for item in result.parts:
         if isinstance(item, Text):
             texts.append(item.text)
             continue
-        wire = _with(medium_wire(item, dialect), kept_for(item.provider, dialect.host))
+        if "parts" in fixed:
+            continue
+        wire = _medium(item, dialect)
         if "text" in wire:  # it could not be sent and says so
             texts.append(wire["text"])
-        elif goes_into_results(wire, dialect) or "response" in kept:
+        elif goes_into_results(wire, dialect):
             media.append(wire)
         else:
             label = f"{type(item).__name__} {len(shown) // 2 + 1}"
@@ -216,7 +220,7 @@ def _response(
         inner["parts"] = media
     if call_id is not None:
         inner["id"] = call_id
-    inner |= kept.get("functionResponse", {})
+    inner |= fixed
     rest = {key: value for key, value in kept.items() if key != "functionResponse"}
     return encode({"functionResponse": inner, **rest})
 
