@@ -5,6 +5,9 @@ from __future__ import annotations
 _BOM = b"\xef\xbb\xbf"
 _PLAIN = b"data: "
 _NEXT = b"\n\ndata: "
+_NAMED = b"event: "
+_UNNAMED = b"\n\ndata"
+_DATA = b"\ndata: "
 
 
 class SseReader:
@@ -42,6 +45,13 @@ class SseReader:
             if head.count(b"\n") == 2 * len(payloads) - 2:
                 self._rest = buffer[end + 2 :]
                 return payloads if all(payloads) else list(filter(None, payloads))
+        # The other common stream has an "event: name" line before each data line.
+        elif head.startswith(_NAMED) and b"\r" not in buffer and _UNNAMED not in head:
+            events = head.split(b"\n\n")
+            payloads = [event.partition(_DATA)[2] for event in events]
+            if head.count(b"\n") == 3 * len(payloads) - 2 and all(payloads):
+                self._rest = buffer[end + 2 :]
+                return payloads
         return self._read_lines(buffer)
 
     def end(self) -> list[bytes]:
