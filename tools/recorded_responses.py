@@ -236,9 +236,14 @@ def _ended(said: Json) -> str:
     if details or said["status"] in ("queued", "in_progress"):
         known = {"max_output_tokens": "length", "content_filter": "content_filter"}
         return known.get(str(details.get("reason")), "other")
-    if any(item["type"] == "function_call" for item in said["output"]):
+    if any(_is_ours(item) for item in said["output"]):
         return "tool_calls"
     return "refusal" if any(block["type"] == "refusal" for block in _blocks(said)) else "stop"
+
+
+def _is_ours(item: Json) -> bool:
+    """Whether a call is for us to answer."""
+    return item["type"] == "function_call" or item.get("execution") == "client"
 
 
 def _blocks(said: Json) -> list[Json]:
@@ -280,7 +285,7 @@ def _replay_problem(recording: Recording, reply: ModelReply, said: Json) -> str 
     asked = decode_request(b'{"model":"m","input":[]}', dialect)
     asked.request.messages.append(reply.message)
     body = json.loads(ResponsesEncoder("m", asked.dialect).body(asked.request, stream=False))
-    items = [_sent_back(item) for item in said["output"]]
+    items = [_sent_back(item) for item in said["output"] if not _is_empty(item)]
     while items and items[-1].get("type") == "reasoning":
         items.pop()
     wanted, got = [_normal_item(item) for item in items], body["input"]
@@ -288,6 +293,11 @@ def _replay_problem(recording: Recording, reply: ModelReply, said: Json) -> str 
     if [_without_ids(item) for item in wanted] == paired:
         return None
     return first_difference([_without_ids(item) for item in wanted], paired, "input")
+
+
+def _is_empty(item: Json) -> bool:
+    """Whether a message says nothing, which no server takes."""
+    return item["type"] == "message" and not _text({"output": [item]})
 
 
 def _sent_back(item: Json) -> Json:
