@@ -259,6 +259,9 @@ def test_the_profile_says_what_the_model_can() -> None:
     assert (profile.native_output, profile.native_output_with_tools) == (True, True)
     assert not profile_of(Gemini("gemini-2.5-pro")).native_output_with_tools
     assert profile_of(Gemini("endpoints/1", base_url=PLACE, generation=3)).native_output_with_tools
+    assert profile_of(Gemini("gemini-2.5-pro")).price
+    assert profile_of(Gemini("gemini-2.5-pro", window=5)).window == 5
+    assert profile_of(Gemini("gemini-2.5-pro", base_url="https://gw.example")).price is None
     vertex = profile_of(Gemini(NAME, base_url=PLACE, vision=False, native_output=False))
     assert (vertex.provider, vertex.vision, vertex.native_output) == ("vertex", False, False)
 

@@ -24,9 +24,11 @@ from treadle.providers.gemini.body import GeminiEncoder
 from treadle.providers.gemini.dialect import VERTEX, GeminiDialect, dialect_of
 from treadle.providers.gemini.reply import decode_reply
 from treadle.providers.gemini.stream import GeminiFold
+from treadle.providers.prices import priced
 from treadle.usage import Price
 
-GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta"
+GOOGLE = "generativelanguage.googleapis.com"
+GEMINI_URL = f"https://{GOOGLE}/v1beta"
 _ROOTS = ("models/", "tunedModels/", "publishers/", "projects/", "endpoints/")
 _KEY = "key"
 
@@ -40,9 +42,9 @@ class Gemini:
     GOOGLE_GEMINI_BASE_URL or Google's own; for Vertex AI it names the project and the location,
     ``https://aiplatform.googleapis.com/v1/projects/p/locations/global``. `model` is a name
     ("gemini-3-flash"), or where it is found ("tunedModels/mine", "endpoints/123"). `settings` are
-    defaults under those of a run. What is known about a model follows from its name; `generation`
-    (2.5, 3, ...), `vision` and `native_output` overrule it. Safe to share between tasks, threads
-    and event loops.
+    defaults under those of a run. What is known about a model follows from its name, on Google's
+    own server its price and window, too; these, `generation` (2.5, 3, ...), `vision` and
+    `native_output` overrule it. Safe to share between tasks, threads and event loops.
 
     Raises:
         UnknownModel: `model` is empty.
@@ -57,6 +59,7 @@ class Gemini:
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     settings: ModelSettings = DEFAULT_SETTINGS
     price: Price | None = None
+    window: int | None = None
     generation: float | None = None
     vision: bool | None = None
     native_output: bool | None = None
@@ -81,7 +84,10 @@ class Gemini:
             native_output_with_tools=dialect.native_output_with_tools,
             vision=dialect.vision,
             price=self.price,
+            window=self.window,
         )
+        if dialect.host == GOOGLE:
+            profile = priced(profile)
         place = model_url(address, self.model.strip(), dialect)
         client = Client(
             codec=_GeminiCodec(
