@@ -103,7 +103,7 @@ def _part_problems(part: Any, place: str) -> list[str]:
         return [*problems, f"{place}: {kind} is no object"]
     if kind in ("functionCall", "functionResponse"):
         problems += _function_problems(inner, kind, f"{place}.{kind}")
-    elif kind == "inlineData" and not _is_data(inner):
+    elif kind == "inlineData" and not _holds_bytes(inner):
         problems.append(f"{place}: inlineData wants a mimeType and data in base64")
     elif kind == "fileData" and not inner.get("fileUri"):
         problems.append(f"{place}: fileData wants a fileUri")
@@ -300,7 +300,7 @@ def _list(value: Any) -> list[Any]:
     return value if is_array(value) else [] if value is None else [value]
 
 
-def _is_data(inner: Json) -> bool:
+def _holds_bytes(inner: Json) -> bool:
     data = inner.get("data")
     return bool(inner.get("mimeType")) and isinstance(data, str) and _is_base64(data)
 
