@@ -88,6 +88,22 @@ def test_the_most_that_input_can_cost() -> None:
     assert Price(input=2, output=9, cache_write=2.5, cache_read=Decimal("0.2")).most_input == 2.5
 
 
+def test_caches_that_last_have_a_price_of_their_own() -> None:
+    """It holds where they are asked for, also for long requests."""
+    long = Price(input=2, output=2, cache_write=3, cache_write_long=5)
+    price = Price(input=1, output=1, cache_write=2, cache_write_long=4, long_above=9, long=long)
+    written = Usage(8, cache_write_tokens=8)
+
+    assert [price.kept(life).cost(written) * 1_000_000 for life in (None, "short", "long")] == [
+        16,
+        16,
+        32,
+    ]
+    assert price.kept("long").cost(Usage(10, cache_write_tokens=10)) * 1_000_000 == 50
+    assert price.kept("long").most_input == 4
+    assert Price(input=1, output=1, cache_write=2).kept("long").most_input == 2
+
+
 def test_usage_adds_up() -> None:
     """Field by field."""
     one = Usage(1, 2, 3, 4, 5, 6, 7, Decimal("0.1"))

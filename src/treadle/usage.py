@@ -6,6 +6,7 @@ from decimal import Decimal
 from math import inf
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.errors import ConfigError
 
@@ -56,20 +57,22 @@ class Price(Struct, frozen=True, kw_only=True):
     """Money per million tokens. Without a cache price, cached tokens cost what input costs.
 
     Some vendors charge more for long requests: `long` is the price of every token of a request
-    whose input has more than `long_above` tokens.
+    whose input has more than `long_above` tokens. `cache_write_long` is the price of writing to a
+    cache that lasts, with `prompt_cache="long"`.
     """
 
     input: Decimal | float | int
     output: Decimal | float | int
     cache_read: Decimal | float | int | None = None
     cache_write: Decimal | float | int | None = None
+    cache_write_long: Decimal | float | int | None = None
     long_above: int | None = None
     long: Price | None = None
 
     def __post_init__(self) -> None:
         if (self.long_above is None) is not (self.long is None):
             raise ConfigError("Price(long_above=, long=): give both, or neither.")
-        for name in ("input", "output", "cache_read", "cache_write"):
+        for name in ("input", "output", "cache_read", "cache_write", "cache_write_long"):
             value: object = getattr(self, name)
             if value is None and name.startswith("cache"):
                 continue
@@ -83,6 +86,13 @@ class Price(Struct, frozen=True, kw_only=True):
         if self.long is None or self.long_above is None or input_tokens <= self.long_above:
             return self
         return self.long
+
+    def kept(self, life: str | None) -> Price:
+        """Return the price of requests whose prompts are kept so long: "short", "long" or None."""
+        if life != "long" or self.cache_write_long is None:
+            return self
+        long = None if self.long is None else self.long.kept(life)
+        return replace(self, cache_write=self.cache_write_long, long=long)
 
     @property
     def most_input(self) -> Decimal:

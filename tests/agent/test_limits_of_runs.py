@@ -109,6 +109,20 @@ async def test_a_cost_limit_counts_writing_to_the_cache() -> None:
     assert (result.stop_reason, model.requests) == ("budget", [])
 
 
+async def test_a_cache_that_lasts_costs_what_it_costs() -> None:
+    """Where it is asked for, in the reservation and in the bill."""
+    usage = Usage(input_tokens=50, cache_write_tokens=50, requests=1)
+    price = Price(input=0, output=0, cache_write=0, cache_write_long=1_000)
+    model = ScriptedModel([reply("hi", usage=usage)], price=price)
+    agent = Agent("a", model, settings=ModelSettings(prompt_cache="long"))
+
+    stopped = await agent.run("x", limits=Limits(max_cost=Decimal("0.000001")))
+    result = await agent.run("x", limits=Limits(max_cost=Decimal(1)))
+
+    assert (stopped.stop_reason, result.output) == ("budget", "hi")
+    assert result.usage.cost == Decimal("0.05")
+
+
 async def test_output_is_capped_to_what_the_model_can_say() -> None:
     """Where its profile knows: a server would refuse to be asked for more."""
     profile = ModelProfile(name="small", max_output=4_096)

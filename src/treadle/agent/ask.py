@@ -28,6 +28,7 @@ from treadle.ports.model import (
     ModelDelta,
     ModelReply,
     ModelRequest,
+    PromptCache,
     ReasoningPiece,
     Restart,
     TextPiece,
@@ -154,7 +155,7 @@ class Asker:
                 attempt += 1
             else:
                 self.partial = [reply.message.text]  # until it is part of the history
-                reply = self._priced(reply)
+                reply = self._priced(reply, request.settings.prompt_cache)
                 self._budget.spend(reply.usage)
                 return reply
 
@@ -244,11 +245,11 @@ class Asker:
             if reply.message.text:
                 self._tell(TextDelta, reply.message.text, turn)
 
-    def _priced(self, reply: ModelReply) -> ModelReply:
+    def _priced(self, reply: ModelReply, kept: PromptCache | None) -> ModelReply:
         usage, price = reply.usage, self._setup.profile.price
         if reply.settled or (usage.requests and (price is None or usage.cost)):
             return reply
-        cost = usage.cost or (price.cost(usage) if price else usage.cost)
+        cost = usage.cost or (price.kept(kept).cost(usage) if price else usage.cost)
         return replace(reply, usage=replace(usage, requests=usage.requests or 1, cost=cost))
 
     async def _after(self, reply: ModelReply) -> ModelReply:

@@ -10,11 +10,14 @@ from msgspec.structs import replace
 from treadle.errors import ConfigError
 from treadle.limits import Budget
 from treadle.models.estimate import estimate_input
-from treadle.ports.model import ModelProfile, ModelRequest
+from treadle.ports.model import ModelProfile, ModelRequest, PromptCache
 from treadle.usage import MILLION, Price
 
 MOST_OUTPUT = 16_384
 """Output tokens allowed to a call when nobody said how many: what common models accept."""
+
+
+FREE = Price(input=0, output=0)
 
 
 class Reservation(Struct, frozen=True):
@@ -36,23 +39,27 @@ def reserve(budget: Budget, request: ModelRequest, profile: ModelProfile) -> Res
     wanted = request.settings.max_output_tokens or min(
         MOST_OUTPUT, profile.max_output or MOST_OUTPUT
     )
-    output = min(wanted, _affordable(budget, estimate, profile))
+    kept = request.settings.prompt_cache
+    output = min(wanted, _affordable(budget, estimate, profile, kept))
     if output < 1:
         return None
     tokens = estimate + output
-    cost = _most(_price(profile), estimate, output) if _money_matters(budget) else Decimal(0)
+    price = _price(profile).kept(kept) if _money_matters(budget) else FREE
+    cost = _most(price, estimate, output)
     if not budget.reserve(tokens, cost):
         return None
     settings = replace(request.settings, max_output_tokens=output)
     return Reservation(replace(request, settings=settings), tokens, cost, output < wanted)
 
 
-def _affordable(budget: Budget, estimate: int, profile: ModelProfile) -> int:
+def _affordable(
+    budget: Budget, estimate: int, profile: ModelProfile, kept: PromptCache | None
+) -> int:
     """Return how many output tokens what is left pays for, after this input."""
     tokens_left, cost_left = budget.tokens_left(), budget.cost_left()
     most = MOST_OUTPUT if tokens_left is None else tokens_left - estimate
     if cost_left is not None:
-        price = _price(profile)
+        price = _price(profile).kept(kept)
         after_input = cost_left - _most(price, estimate, 0)
         per_token = Decimal(str(price.at(estimate).output)) / MILLION
         if after_input < 0:

@@ -88,7 +88,7 @@ class Fallback:
         Raises:
             ModelError: all failed, or one in a way that no other cures.
         """
-        attempts = _Attempts(self)
+        attempts = _Attempts(self, request)
         while True:
             model = attempts.model
             try:
@@ -104,7 +104,7 @@ class Fallback:
         Raises:
             ModelError: all failed, or one in a way that no other cures.
         """
-        attempts, said = _Attempts(self), False
+        attempts, said = _Attempts(self, request), False
         while True:
             try:
                 async with aclosing(deltas_of(attempts.model, request)) as deltas:
@@ -124,9 +124,10 @@ class Fallback:
 class _Attempts:
     """The attempts to answer one request."""
 
-    __slots__ = ("_errors", "_models", "_on")
+    __slots__ = ("_errors", "_kept", "_models", "_on")
 
-    def __init__(self, fallback: Fallback) -> None:
+    def __init__(self, fallback: Fallback, request: ModelRequest) -> None:
+        self._kept = request.settings.prompt_cache
         self._models = fallback.models
         self._on = fallback.on
         self._errors: list[ModelError] = []
@@ -150,7 +151,7 @@ class _Attempts:
         """Return the reply at the price of its model, with what failed before it."""
         usage, price = reply.usage, profile_of(self.model).price
         if not reply.settled:
-            cost = usage.cost or (price.cost(usage) if price else usage.cost)
+            cost = usage.cost or (price.kept(self._kept).cost(usage) if price else usage.cost)
             usage = replace(usage, requests=usage.requests or 1, cost=cost)
         lost = used_by(self._errors)
         return replace(reply, usage=usage + lost if self._errors else usage, settled=True)
@@ -210,7 +211,7 @@ def highest(prices: Sequence[Price | None]) -> Price | None:
     known += [price.long for price in known if price.long is not None]
     if None in prices:
         return None
-    most = max(price.most_input for price in known)
+    most = max(price.kept("long").most_input for price in known)
     return Price(input=most, output=max(Decimal(str(price.output)) for price in known))
 
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from math import inf
 
 from treadle.ports.clock import Clock
@@ -27,7 +28,7 @@ class _Place:
 
     def wake(self) -> None:
         """Let the caller look again, from any thread."""
-        if not self.loop.is_closed():
+        with suppress(RuntimeError):  # its loop is closed
             self.loop.call_soon_threadsafe(self.woken.set)
 
 

@@ -12,7 +12,7 @@ Sources, all read on that day from copies that were some days old:
 * most of them as collected in LiteLLM 1.110.2, `model_prices_and_context_window.json`
 
 Prices are US dollars for a million tokens on the standard tier: no batch, priority, flex or
-regional rates, no fees of hosted tools, and writing to a prompt cache at the rate of the short one.
+regional rates, and no fees of hosted tools.
 Gemini 3.6 to 3.8 Flash are at the price that Google announced until the end of 2026; from 2027 on
 they cost twice as much. Models that a vendor had switched off by that day are left out.
 
@@ -70,66 +70,58 @@ def priced(profile: ModelProfile) -> ModelProfile:
 
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 
-Rates = tuple[float, float, float | None, float | None]
-"""Input, output, reading from the cache, writing to it."""
+Rates = tuple[float, ...]
+"""Input, output, and where there are such prices: reading from the cache, writing to it, and
+writing to one that lasts."""
 
 
-def _rates(
-    input: float,
-    output: float,
-    read: float | None = None,
-    write: float | None = None,
-    *,
-    above: int | None = None,
-    long: Rates | None = None,
-) -> Price:
-    more = (
-        Price(input=long[0], output=long[1], cache_read=long[2], cache_write=long[3])
-        if long
-        else None
+def _price(rates: Rates, above: int | None = None, long: Rates | None = None) -> Price:
+    named = dict(
+        zip(
+            ("input", "output", "cache_read", "cache_write", "cache_write_long"),
+            rates,
+            strict=False,
+        )
     )
-    return Price(
-        input=input,
-        output=output,
-        cache_read=read,
-        cache_write=write,
-        long_above=above,
-        long=more,
-    )
+    return Price(**named, long_above=above, long=None if long is None else _price(long))
 
 
-def _openai(rates: tuple[float, ...], long: Rates | None = None) -> Known:
-    """Return a model of 1,050,000 tokens, 128,000 of them for the reply."""
-    price = _rates(*rates, above=272_000 if long else None, long=long)
-    return Known(price, 922_000, 128_000)
+def _openai(rates: Rates, long: Rates, *, lasting: bool = True) -> Known:
+    """Return a model of 1,050,000 tokens, 128,000 of them for the reply.
+
+    Writing to a cache that lasts costs twice as much as to the other one, where there are two.
+    """
+    if lasting and len(rates) == 4:
+        rates, long = (*rates, 2 * rates[3]), (*long, 2 * long[3])
+    return Known(_price(rates, 272_000, long), 922_000, 128_000)
 
 
 def _gpt5(*rates: float) -> Known:
     """Return a model of 400,000 tokens, 128,000 of them for the reply."""
-    return Known(_rates(*rates), 272_000, 128_000)
+    return Known(_price(rates), 272_000, 128_000)
 
 
 def _claude(*rates: float, window: int = 1_000_000, max_output: int = 128_000) -> Known:
-    return Known(_rates(*rates), window, max_output)
+    """Return a model whose cache of an hour costs twice the input to write."""
+    return Known(_price((*rates, 2 * rates[0])), window, max_output)
 
 
-def _gemini(price: Price, max_output: int = 65_536) -> Known:
-    return Known(price, 1_048_576, max_output)
+def _gemini(*rates: float, long: Rates | None = None, max_output: int = 65_536) -> Known:
+    return Known(_price(rates, 200_000 if long else None, long), 1_048_576, max_output)
 
 
 def _plain(window: int, *rates: float, max_output: int | None = None) -> Known:
-    return Known(_rates(*rates), window, max_output)
+    return Known(_price(rates), window, max_output)
 
 
-def _grok(window: int, input: float, output: float, read: float) -> Known:
+def _grok(window: int, *rates: float) -> Known:
     """Return a model that costs twice as much above 200,000 tokens."""
-    long = (2 * input, 2 * output, 2 * read, None)
-    return Known(_rates(input, output, read, above=200_000, long=long), window)
+    return Known(_price(rates, 200_000, tuple(2 * rate for rate in rates)), window)
 
 
 _OPENAI = {
-    "gpt-6.2-astra": _openai((8, 40, 0.4, 10), (16, 60, 0.8, 20)),
-    "gpt-6.2-sol": _openai((2, 10, 0.1, 2.5), (4, 15, 0.2, 5)),
+    "gpt-6.2-astra": _openai((8, 40, 0.4, 10), (16, 60, 0.8, 20), lasting=False),
+    "gpt-6.2-sol": _openai((2, 10, 0.1, 2.5), (4, 15, 0.2, 5), lasting=False),
     "gpt-6.1-sol": _openai((2, 10, 0.1, 2.5), (4, 15, 0.2, 5)),
     "gpt-6.1-terra": _openai((1, 5, 0.05, 1.25), (2, 7.5, 0.1, 2.5)),
     "gpt-6-astra": _openai((10, 50, 1, 12.5), (20, 75, 2, 25)),
@@ -139,10 +131,10 @@ _OPENAI = {
     "gpt-5.6-sol": _openai((4, 20, 0.4, 5), (8, 30, 0.8, 10)),
     "gpt-5.6-terra": _openai((2, 12, 0.2, 2.5), (4, 18, 0.4, 5)),
     "gpt-5.6-luna": _openai((0.2, 1.2, 0.02, 0.25), (0.4, 1.8, 0.04, 0.5)),
-    "gpt-5.5": _openai((5, 30, 0.5), (10, 45, 1, None)),
-    "gpt-5.5-pro": _openai((30, 180), (60, 270, None, None)),
-    "gpt-5.4": _openai((2.5, 15, 0.25), (5, 22.5, 0.5, None)),
-    "gpt-5.4-pro": _openai((30, 180), (60, 270, None, None)),
+    "gpt-5.5": _openai((5, 30, 0.5), (10, 45, 1)),
+    "gpt-5.5-pro": _openai((30, 180), (60, 270)),
+    "gpt-5.4": _openai((2.5, 15, 0.25), (5, 22.5, 0.5)),
+    "gpt-5.4-pro": _openai((30, 180), (60, 270)),
     "gpt-5.4-mini": _gpt5(0.75, 4.5, 0.075),
     "gpt-5.4-nano": _gpt5(0.2, 1.25, 0.02),
     "gpt-5.3-codex": _gpt5(1.75, 14, 0.175),
@@ -175,34 +167,32 @@ _ANTHROPIC = {
     "claude-sonnet-4-6": _claude(3, 15, 0.3, 3.75),
     "claude-sonnet-4-5": _claude(3, 15, 0.3, 3.75, window=200_000, max_output=64_000),
     "claude-haiku-5-5": Known(
-        _rates(0.1, 0.5, 0.01, 0.125, above=100_000, long=(0.5, 2.5, 0.05, 0.625)),
+        _price((0.1, 0.5, 0.01, 0.125, 0.2), 100_000, (0.5, 2.5, 0.05, 0.625, 1)),
         1_000_000,
         128_000,
     ),
     "claude-haiku-4-5": _claude(1, 5, 0.1, 1.25, window=200_000, max_output=64_000),
 }
-_PRO = _gemini(_rates(2, 12, 0.2, above=200_000, long=(4, 18, 0.4, None)))
+_PRO = _gemini(2, 12, 0.2, long=(4, 18, 0.4))
 _GOOGLE = {
-    "gemini-4-neon": _gemini(_rates(3, 15, 0.15)),
-    "gemini-4-argon": _gemini(_rates(2, 10, 0.1), 1_048_576),
-    "gemini-4-hydrogen": _gemini(_rates(1.5, 7.5, 0.075), 1_048_576),
-    "gemini-3.8-flash": _gemini(_rates(0.75, 3.75, 0.075)),
-    "gemini-3.7-flash": _gemini(_rates(0.75, 3.75, 0.075)),
-    "gemini-3.6-flash": _gemini(_rates(0.75, 3.75, 0.075)),
-    "gemini-3.5-flash": _gemini(_rates(1.5, 9, 0.15)),
-    "gemini-3.5-flash-lite": _gemini(_rates(0.3, 2.5, 0.03)),
+    "gemini-4-neon": _gemini(3, 15, 0.15),
+    "gemini-4-argon": _gemini(2, 10, 0.1, max_output=1_048_576),
+    "gemini-4-hydrogen": _gemini(1.5, 7.5, 0.075, max_output=1_048_576),
+    "gemini-3.8-flash": _gemini(0.75, 3.75, 0.075),
+    "gemini-3.7-flash": _gemini(0.75, 3.75, 0.075),
+    "gemini-3.6-flash": _gemini(0.75, 3.75, 0.075),
+    "gemini-3.5-flash": _gemini(1.5, 9, 0.15),
+    "gemini-3.5-flash-lite": _gemini(0.3, 2.5, 0.03),
     "gemini-3.1-pro-preview": _PRO,
     "gemini-3.1-pro-preview-customtools": _PRO,
-    "gemini-3.1-flash-lite": _gemini(_rates(0.25, 1.5, 0.025)),
-    "gemini-3-flash-preview": _gemini(_rates(0.5, 3, 0.05)),
-    "gemini-2.5-pro": _gemini(
-        _rates(1.25, 10, 0.125, above=200_000, long=(2.5, 15, 0.25, None)),
-    ),
-    "gemini-2.5-flash": _gemini(_rates(0.3, 2.5, 0.03)),
-    "gemini-2.5-flash-lite": _gemini(_rates(0.1, 0.4, 0.01)),
+    "gemini-3.1-flash-lite": _gemini(0.25, 1.5, 0.025),
+    "gemini-3-flash-preview": _gemini(0.5, 3, 0.05),
+    "gemini-2.5-pro": _gemini(1.25, 10, 0.125, long=(2.5, 15, 0.25)),
+    "gemini-2.5-flash": _gemini(0.3, 2.5, 0.03),
+    "gemini-2.5-flash-lite": _gemini(0.1, 0.4, 0.01),
     "gemini-pro-latest": _PRO,
-    "gemini-flash-latest": _gemini(_rates(0.75, 3.75, 0.075)),
-    "gemini-flash-lite-latest": _gemini(_rates(0.3, 2.5, 0.03)),
+    "gemini-flash-latest": _gemini(0.75, 3.75, 0.075),
+    "gemini-flash-lite-latest": _gemini(0.3, 2.5, 0.03),
 }
 _LARGE = _plain(262_144, 0.5, 1.5, 0.05)
 _MEDIUM = _plain(262_144, 1.5, 7.5, 0.15)
