@@ -34,7 +34,7 @@ _OVERFLOW_CODES = {
     "string_above_max_length",
 }
 _OVERFLOW = re.compile(
-    r"(maximum|max|model'?s?) context length|context[ _](window|size|length)|context too long"
+    r"(maximum|max|model'?s?) context length|context[ _](window|size|length|limit)|context too long"
     r"|(prompt|input|request)( \(?\d+ tokens\)?)?( is)? too (long|large)"
     r"|too many (input )?tokens|reduce the length of (the|your)|reduce your message size"
     r"|exceeds? the maximum (number of|input) tokens|input token count|max_new_tokens must be",
@@ -48,8 +48,16 @@ _FILTER_CODES = {
 }
 _FILTER = re.compile(r"content management policy|flagged|requires moderation|safety system", re.I)
 _KEY_REFUSED = re.compile(r"api key (not valid|expired|not found)|api_key_invalid", re.IGNORECASE)
-_QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_QUOTA_CODES = {
+    "insufficient_quota",
+    "billing_error",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "contract_spend_limit_reached",
+    "enforced_spend_limit_reached",
+}
 _QUOTA = re.compile(r"exceeded your current quota|insufficient (credit|balance|quota|fund)", re.I)
+_BALANCE = re.compile(r"credit balance is too low", re.IGNORECASE)
 _BUSY = re.compile(r"overload|(server|internal).?error|unavailable|timed? ?out|capacity", re.I)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -63,6 +71,7 @@ class Complaint(Struct, frozen=True):
     kind: str = ""
     status: int | None = None
     details: Details = Details()
+    request_id: str = ""
 
 
 class Asked(Struct, frozen=True):
@@ -98,7 +107,7 @@ def typed_error(
     meant = complaint.status if status is None else status
     kind, retryable = _kind(meant, complaint)
     details = complaint.details
-    request_id = _request_id(headers) or details.request_id
+    request_id = _request_id(headers) or details.request_id or complaint.request_id or None
     return kind(
         _message(kind, meant, complaint, asked, request_id, headers),
         provider=asked.provider,
@@ -174,6 +183,8 @@ def complaint_in(decoded: object) -> Complaint:
     metadata, cause = inner.get("metadata"), inner.get("innererror")
     raw = metadata.get("raw") if is_object(metadata) else None
     code = cause.get("code") if is_object(cause) else None
+    more = inner.get("details")
+    code = code or (more.get("error_code") if is_object(more) else None)
     statuses = (_status(inner.get(key)) for key in ("code", "status_code", "status"))
     details = details_in(inner, text)
     return Complaint(
@@ -182,6 +193,7 @@ def complaint_in(decoded: object) -> Complaint:
         _word(inner.get("type")) or _word(inner.get("status")),
         next((status for status in statuses if status), None),
         details,
+        _word(decoded.get("request_id")),
     )
 
 
@@ -236,7 +248,7 @@ def _kind(status: int | None, complaint: Complaint) -> tuple[type[ModelError], b
 
 def _is_quota(status: int | None, complaint: Complaint) -> bool:
     """Whether what is used up will not come back by waiting a little."""
-    if complaint.code.lower() in _QUOTA_CODES or status == 402:
+    if complaint.code.lower() in _QUOTA_CODES or status == 402 or _BALANCE.search(complaint.text):
         return True
     if status not in (403, 429, None):
         return False
