@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tools import recorded_chat, recorded_responses
+from tools import recorded_anthropic, recorded_chat, recorded_gemini, recorded_responses
 from tools.recorded import Check
 from tools.recording import Tally, folder, load
 
 CHECKS: dict[str, Sequence[Check]] = {
+    "anthropic": recorded_anthropic.CHECKS,
+    "gemini": recorded_gemini.CHECKS,
     "openai_chat": recorded_chat.CHECKS,
     "openai_responses": recorded_responses.CHECKS,
 }
