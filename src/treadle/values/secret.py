@@ -10,7 +10,9 @@ _KEYS = re.compile(
     r"\b(sk|gsk|csk|xai|pplx|AIza|hf)[-_]?[A-Za-z0-9_-]{12,}|(?<=Bearer )[^\s\"']{8,}"
 )
 _NAMES = re.compile(
-    r"auth(?!ors?\b|ority\b)|key|token(?!s)|secret|cookie|passw|credential|(^|[-_])sig(nature)?$", re.IGNORECASE
+    r"auth(?!ors?\b|ority\b)|key|token(?!s)|secret|cookie|passw|credential"
+    r"|(^|[-_])sig(nature)?$",
+    re.IGNORECASE,
 )
 
 
