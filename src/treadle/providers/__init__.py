@@ -9,13 +9,15 @@ if TYPE_CHECKING:
     from treadle.providers.anthropic.client import Anthropic
     from treadle.providers.gemini.client import Gemini
     from treadle.providers.openai.client import OpenAI
+    from treadle.providers.openai.responses_client import OpenAIResponses
 
-__all__ = ["Anthropic", "Gemini", "OpenAI"]
+__all__ = ["Anthropic", "Gemini", "OpenAI", "OpenAIResponses"]
 
 _HOMES = {
     "Anthropic": "treadle.providers.anthropic.client",
     "Gemini": "treadle.providers.gemini.client",
     "OpenAI": "treadle.providers.openai.client",
+    "OpenAIResponses": "treadle.providers.openai.responses_client",
 }
 
 

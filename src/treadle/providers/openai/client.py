@@ -22,7 +22,7 @@ from treadle.providers._http import HTTP
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_reply import decode_reply
 from treadle.providers.openai.chat_stream import ChatFold
-from treadle.providers.openai.dialect import ChatDialect, TokenField, address_of, dialect_of
+from treadle.providers.openai.dialect import TokenField, address_of, dialect_of
 from treadle.providers.prices import priced
 from treadle.usage import Price
 
@@ -105,7 +105,7 @@ class OpenAI:
             model=self.model,
             key=Key(
                 given=self.api_key,
-                variables=self._key_variables(dialect),
+                variables=key_variables(dialect.keys, is_chosen=bool(self.base_url or self.server)),
                 address=address,
                 header=dialect.key_header,
                 needed=dialect.needs_key,
@@ -115,15 +115,6 @@ class OpenAI:
         )
         for name, value in (("profile", profile), ("_address", address), ("_client", client)):
             object.__setattr__(self, name, value)
-
-    def _key_variables(self, dialect: ChatDialect) -> tuple[str, ...]:
-        """Return where to look for a key.
-
-        OPENAI_API_KEY goes where OPENAI_BASE_URL leads, but to no other known server.
-        """
-        if self.base_url or self.server or "OPENAI_API_KEY" in dialect.keys:
-            return dialect.keys
-        return (*dialect.keys, "OPENAI_API_KEY")
 
     def __repr__(self) -> str:
         return f"OpenAI({self.model!r}, base_url={self._address!r})"
@@ -146,6 +137,14 @@ class OpenAI:
             ModelError: the request failed; its class says how.
         """
         return self._client.stream(request)
+
+
+def key_variables(keys: tuple[str, ...], *, is_chosen: bool) -> tuple[str, ...]:
+    """Return where to look for the key of a server that has `keys`.
+
+    OPENAI_API_KEY goes where OPENAI_BASE_URL leads, but to no other known server that is chosen.
+    """
+    return keys if is_chosen or "OPENAI_API_KEY" in keys else (*keys, "OPENAI_API_KEY")
 
 
 def account_headers(organization: str | None, project: str | None) -> dict[str, str]:

@@ -37,15 +37,20 @@ class ResponsesDialect:
     native_output: bool = False
     vision: bool = True
     key_header: Literal["authorization", "api-key"] = "authorization"
+    keys: tuple[str, ...] = ("OPENAI_API_KEY",)
+    needs_key: bool = True
+    listed: bool = False
 
 
-def responses_dialect_of(url: str, model: str) -> ResponsesDialect:
-    """Return the habits of the server at `url`; those of an unknown one are the plainest.
+def responses_dialect_of(url: str, model: str, server: str | None = None) -> ResponsesDialect:
+    """Return the habits of the server at `url`, or of the named one where that is given.
+
+    Those of an unknown one are the plainest.
 
     Raises:
-        ConfigError: `url` is no http or https address.
+        ConfigError: `url` is no http or https address, or there is no such server.
     """
-    known = dialect_of(url)
+    known = dialect_of(url, server)
     bedrock = _BEDROCK.fullmatch(known.host.partition(":")[0])
     provider = "bedrock" if bedrock else known.provider
     routed = provider == "openrouter" and model.startswith("openai/")
@@ -61,6 +66,9 @@ def responses_dialect_of(url: str, model: str) -> ResponsesDialect:
         native_output=is_openai or known.native_output,
         vision=known.vision,
         key_header=known.key_header,
+        keys=known.keys,
+        needs_key=known.needs_key,
+        listed=known.listed,
     )
 
 
