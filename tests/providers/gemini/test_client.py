@@ -207,6 +207,11 @@ PLACE = f"{CLOUD}/projects/p/locations/global"
             "https://aiplatform.googleapis.com",
             f"{CLOUD}/publishers/google/models/x",
         ),
+        (
+            NAME,
+            "https://gw.example/v1/projects/p/locations/l",
+            f"https://gw.example/v1/projects/p/locations/l/publishers/google/models/{NAME}",
+        ),
         ("endpoints/12", PLACE, f"{PLACE}/endpoints/12"),
         (
             "projects/q/locations/eu/endpoints/1",

@@ -23,6 +23,7 @@ from treadle.providers._http import HTTP
 from treadle.providers.gemini.body import GeminiEncoder
 from treadle.providers.gemini.dialect import VERTEX, GeminiDialect, dialect_of
 from treadle.providers.gemini.reply import decode_reply
+from treadle.providers.gemini.sdk import GenaiTransport
 from treadle.providers.gemini.stream import GeminiFold
 from treadle.providers.prices import priced
 from treadle.usage import Price
@@ -44,11 +45,12 @@ class Gemini:
     ("gemini-3-flash"), or where it is found ("tunedModels/mine", "endpoints/123"). `settings` are
     defaults under those of a run. What is known about a model follows from its name, on Google's
     own server its price and window, too; these, `generation` (2.5, 3, ...), `vision` and
-    `native_output` overrule it. Safe to share between tasks, threads and event loops.
+    `native_output` overrule it. `client` is a `google.genai.Client`: then address, key and tokens
+    are those of the SDK. Safe to share between tasks, threads and event loops.
 
     Raises:
         UnknownModel: `model` is empty.
-        ConfigError: `base_url` is no http or https address.
+        ConfigError: `base_url` is no http or https address, or `client` no client of the SDK.
     """
 
     model: str
@@ -63,6 +65,7 @@ class Gemini:
     generation: float | None = None
     vision: bool | None = None
     native_output: bool | None = None
+    client: object | None = None
     transport: Transport = HTTP
     profile: ModelProfile = field(init=False)
     _address: str = field(init=False)
@@ -74,8 +77,11 @@ class Gemini:
                 "The name of the model is empty; write which one is to answer, for example "
                 '"gemini:gemini-3-flash-preview" or Gemini("gemini-3-flash-preview").'
             )
-        given = (self.base_url or os.environ.get("GOOGLE_GEMINI_BASE_URL") or GEMINI_URL).strip()
-        address, query, key = _parted(given, self.query)
+        sdk = None if self.client is None else GenaiTransport(self.client, self.transport)
+        known = sdk.address if sdk else os.environ.get("GOOGLE_GEMINI_BASE_URL") or GEMINI_URL
+        address, query, key = _parted((self.base_url or known).strip(), self.query)
+        if sdk:
+            key = sdk.key
         dialect = self._dialect(address)
         profile = ModelProfile(
             provider=dialect.provider,
@@ -96,7 +102,7 @@ class Gemini:
                 _asking(f"{place}:generateContent", query),
                 _asking(f"{place}:streamGenerateContent", {"alt": "sse", **query}),
             ),
-            transport=self.transport,
+            transport=sdk or self.transport,
             provider=dialect.provider,
             model=self.model,
             key=Key(
@@ -153,8 +159,8 @@ def model_url(address: str, model: str, dialect: GeminiDialect) -> str:
         base = address.partition("/projects/")[0]
     elif not model.startswith(_ROOTS):
         model = f"models/{model}"
-    published = "/publishers/" in address
-    if dialect.host == VERTEX and model.startswith("models/") and not published:
+    cloud = dialect.host == VERTEX or "/projects/" in address
+    if cloud and model.startswith("models/") and "/publishers/" not in address:
         model = f"publishers/google/{model}"
     return f"{base}/{quote(model, safe='/-._~@:')}"
 

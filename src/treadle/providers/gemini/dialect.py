@@ -33,6 +33,7 @@ THIRD = 3.0
 """From this generation on, levels stand for budgets and calls want their signatures back."""
 
 _VERSION = re.compile(r"gemini-(\d+(?:\.\d+)?)")
+_CLOUD = re.compile(r"(.*-)?aiplatform(\.[a-z0-9-]+\.rep)?\.googleapis\.com")
 _LATEST = re.compile(r"gemini-(pro|flash|flash-lite)-latest")
 _SPECIAL = re.compile(r"image|tts|audio|embedding|live")
 
@@ -75,8 +76,7 @@ def dialect_of(url: str, model: str, generation: float | None = None) -> GeminiD
 
 def platform_of(host: str) -> str:
     """Return the host under which opaque data is kept; all of Vertex AI is one."""
-    name = host.partition(":")[0]
-    return VERTEX if name.endswith("aiplatform.googleapis.com") else host
+    return VERTEX if _CLOUD.fullmatch(host.partition(":")[0]) else host
 
 
 def generation_of(model: str) -> float:
