@@ -63,6 +63,7 @@ PUBLIC = [
     "NoModel",
     "NotStorable",
     "Observer",
+    "OutputDelta",
     "OutputInvalid",
     "Overloaded",
     "Parameter",

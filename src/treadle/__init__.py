@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         ModelFinished,
         ModelRetried,
         ModelStarted,
+        OutputDelta,
         ReasoningDelta,
         RunFinished,
         RunPaused,
@@ -165,6 +166,7 @@ __all__ = [
     "NoModel",
     "NotStorable",
     "Observer",
+    "OutputDelta",
     "OutputInvalid",
     "Overloaded",
     "Parameter",
@@ -238,7 +240,7 @@ _ROOMS = {
     ),
     "treadle.events": (
         "AnswerStored ApprovalDecided ApprovalRequested Event ModelFinished ModelRetried "
-        "ModelStarted ReasoningDelta RunFinished RunPaused RunStarted SteerApplied "
+        "ModelStarted OutputDelta ReasoningDelta RunFinished RunPaused RunStarted SteerApplied "
         "SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress ToolRequested "
         "ToolStarted"
     ),

@@ -57,6 +57,19 @@ class TextDelta(Event, frozen=True, tag_field="type", tag="text.delta", gc=False
     turn: int
 
 
+class OutputDelta(Event, frozen=True, tag_field="type", tag="output.delta"):
+    """More of a typed output, while its JSON streams: what has come of it so far, validated.
+
+    Where the output type has fields, `value` is a dict of those that have come, each in its own
+    type; a text at the end may go on. It follows the text that brought it; a `ModelRetried` takes
+    it back. Only the answer itself is checked as a whole, when it is there.
+    """
+
+    type: ClassVar[str] = "output.delta"
+    value: Any
+    turn: int
+
+
 class ReasoningDelta(Event, frozen=True, tag_field="type", tag="reasoning.delta", gc=False):
     """More of what the model thinks."""
 
@@ -212,6 +225,7 @@ AnyEvent = (
     RunStarted
     | ModelStarted
     | TextDelta
+    | OutputDelta
     | ReasoningDelta
     | ModelRetried
     | ModelFinished

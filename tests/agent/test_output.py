@@ -9,9 +9,18 @@ import msgspec
 import pytest
 from pydantic import BaseModel, Field
 
-from treadle import Agent, Limits, OutputInvalid, ToolError, tool
+from treadle import (
+    Agent,
+    Limits,
+    OutputDelta,
+    OutputInvalid,
+    Overloaded,
+    Retry,
+    ToolError,
+    tool,
+)
 from treadle.errors import ConfigError
-from treadle.testing import ScriptedModel, calls
+from treadle.testing import ScriptedModel, calls, chunks, raises
 
 
 class Invoice(BaseModel):
@@ -217,3 +226,60 @@ async def test_a_type_that_cannot_be_hashed() -> None:
     kind: Any = Annotated[int, {"unit": "m"}]
 
     assert (await Agent("a", model, output_type=kind).run("x")).output == 3
+
+
+class Trip(BaseModel):
+    """Where to, and for how long."""
+
+    city: str
+    days: int
+
+
+async def outputs(model: ScriptedModel, kind: Any, **options: Any) -> list[Any]:
+    """Return the values that a streamed run tells of, and last its output."""
+    run = Agent("a", model, output_type=kind, **options).start("Where to?")
+    told = [event.value async for event in run if isinstance(event, OutputDelta)]
+    return [*told, (await run).output]
+
+
+async def test_a_streamed_output_is_told_as_it_comes() -> None:
+    """What has come is of its type; the answer itself comes last, and whole."""
+    pieces = ['{"ci', 'ty": "Os', 'lo", "da', 'ys": 1', "2}"]
+    assert await outputs(ScriptedModel([chunks(pieces)], native_output=True), Trip) == [
+        *({}, {"city": "Os"}, {"city": "Oslo"}),
+        *({"city": "Oslo", "days": 12}, Trip(city="Oslo", days=12)),
+    ]
+
+
+async def test_a_fence_around_it_is_passed_over() -> None:
+    """As it is in the whole output."""
+    pieces = ["```json\n", '{"result": [1, ', "2]}", "\n```"]
+    assert await outputs(ScriptedModel([chunks(pieces)], native_output=True), list[int]) == [
+        *([1], [1, 2], [1, 2])
+    ]
+
+
+async def test_an_attempt_that_failed_is_begun_anew() -> None:
+    """The next one is told from its beginning."""
+    broken = raises(Overloaded("busy", retryable=True), '{"city": "Rome"')
+    model = ScriptedModel([broken, chunks(['{"city": "Oslo"', ', "days": 2}'])], native_output=True)
+    told = await outputs(model, Trip, retry=Retry(first_wait=0))
+    assert told == [
+        *({"city": "Rome"}, {"city": "Oslo"}),
+        *({"city": "Oslo", "days": 2}, Trip(city="Oslo", days=2)),
+    ]
+
+
+async def test_plain_text_tells_of_no_output() -> None:
+    """Nor does an output that is asked for by a tool."""
+    assert await outputs(ScriptedModel([chunks(["Os", "lo"])]), str) == ["Oslo"]
+
+
+async def test_a_long_output_is_not_looked_at_for_each_piece() -> None:
+    """The looking grows with the text, not with its square."""
+    count = 5_000
+    pieces = ['{"result": [', *(f"{number}, " for number in range(count)), "0]}"]
+    told = await outputs(ScriptedModel([chunks(pieces)], native_output=True), list[int])
+    assert len(told) < 400
+    assert told[-1] == [*range(count), 0]
+    assert told[-2] == told[-1]

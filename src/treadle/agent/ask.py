@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from treadle.agent.bus import EventBus
+from treadle.agent.output import PartialOutput
 from treadle.agent.reserve import reserve
 from treadle.agent.setup import RunSetup
 from treadle.errors import BadReply, ConfigError, ContentFiltered, IncompleteReply, ModelError
@@ -18,6 +20,7 @@ from treadle.events import (
     ModelFinished,
     ModelRetried,
     ModelStarted,
+    OutputDelta,
     ReasoningDelta,
     TextDelta,
 )
@@ -164,7 +167,7 @@ class Asker:
         before = task.cancelling() if task is not None else 0
         try:
             if setup.stream is not None and self._bus.live:
-                return await self._streamed(setup.stream(request), turn)
+                return await self._streamed(setup.stream(request), request, turn)
             reply = self._a_reply(await setup.model.complete(request), "complete")
         except asyncio.CancelledError as error:
             if task is None or task.cancelling() > before:
@@ -174,7 +177,7 @@ class Asker:
                 provider=setup.profile.provider,
                 model=setup.profile.name,
             ) from error
-        self._tell_whole(reply, turn)
+        self._tell_whole(reply, request, turn)
         return reply
 
     def _timed(self, request: ModelRequest, seconds_left: float | None) -> ModelRequest:
@@ -193,20 +196,27 @@ class Asker:
             return wait
         return wait if wait <= seconds_left - (time.perf_counter() - self._started) else None
 
-    async def _streamed(self, deltas: AsyncIterator[ModelDelta], turn: int) -> ModelReply:
+    async def _streamed(
+        self, deltas: AsyncIterator[ModelDelta], request: ModelRequest, turn: int
+    ) -> ModelReply:
         try:
-            return await self._follow(deltas, turn)
+            return await self._follow(deltas, request, turn)
         finally:
             if isinstance(deltas, AsyncGenerator):
                 await deltas.aclose()  # drops the connection when the stream was left early
 
-    async def _follow(self, deltas: AsyncIterator[ModelDelta], turn: int) -> ModelReply:
+    async def _follow(
+        self, deltas: AsyncIterator[ModelDelta], request: ModelRequest, turn: int
+    ) -> ModelReply:
         bus, span, parent, seen = self._bus, self._span, self._parent_span, self.partial
+        output = self._partial_output(request)
         async for delta in deltas:
             if isinstance(delta, TextPiece):
                 text = delta.text
                 seen.append(text)
                 bus.say(span, parent, text, turn)
+                if output is not None:
+                    output.tell(seen, turn)
             elif isinstance(delta, ReasoningPiece):
                 bus.emit(ReasoningDelta, span, parent, delta.text, turn)
             elif isinstance(delta, Restart):
@@ -221,6 +231,13 @@ class Asker:
             retryable=True,
             partial="".join(seen),
         )
+
+    def _partial_output(self, request: ModelRequest) -> PartialOutput | None:
+        """Return what tells of typed output, when the text that comes is to be one."""
+        output = self._setup.output
+        if output is None or request.output is None:
+            return None
+        return PartialOutput(output, partial(self._tell, OutputDelta))
 
     def _a_reply(self, given: object, method: str) -> ModelReply:
         """Return what a model gave when it is a reply: models are made by users, too."""
@@ -238,12 +255,14 @@ class Asker:
         if self._bus.live:
             self._bus.emit(kind, self._span, self._parent_span, *fields)
 
-    def _tell_whole(self, reply: ModelReply, turn: int) -> None:
+    def _tell_whole(self, reply: ModelReply, request: ModelRequest, turn: int) -> None:
         if self._bus.live:
             if reply.message.reasoning:
                 self._tell(ReasoningDelta, reply.message.reasoning, turn)
             if reply.message.text:
                 self._tell(TextDelta, reply.message.text, turn)
+                if (output := self._partial_output(request)) is not None:
+                    output.tell([reply.message.text], turn)
 
     def _priced(self, reply: ModelReply, kept: PromptCache | None) -> ModelReply:
         usage, price = reply.usage, self._setup.profile.price

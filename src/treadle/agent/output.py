@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,10 +25,14 @@ class OutputRejected(Exception):
     """What the model said is not of the asked type; the text says what is wrong with it."""
 
 
+NOT_YET: Any = object()
+"""Stands for the beginning of an output of which nothing can be told yet."""
+
+
 class OutputType:
     """One output type: its JSON Schema, and the way from the model's words to a value."""
 
-    __slots__ = ("_decoder", "_wrapped", "kind", "schema")
+    __slots__ = ("_decoder", "_partial", "_wrapped", "kind", "schema")
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
@@ -39,6 +43,7 @@ class OutputType:
         if self._wrapped:
             schema = _wrap(schema)
         self.schema = schema
+        self._partial: Callable[[str], Any] | None = None
 
     @property
     def output_schema(self) -> OutputSchema:
@@ -63,6 +68,15 @@ class OutputType:
             body = body[3:-3].removeprefix("json").strip()
         return self._validated(self._decoder.from_json, body)
 
+    def from_beginning(self, text: str) -> Any:
+        """Return what a JSON text that is still being written holds so far, or `NOT_YET`."""
+        if self._partial is None:
+            self._partial = _partial_decoder(self.kind, WRAPPED if self._wrapped else None)
+        body = text.lstrip()
+        if body.startswith("```"):
+            body = body.partition("\n")[2].removesuffix("```")
+        return self._partial(body)
+
     def from_call(self, call: ToolCall) -> Any:
         """Return the value that a call of the output tool carries, or raise `OutputRejected`."""
         return self._validated(self._decoder.from_json, call.raw)
@@ -72,6 +86,36 @@ class OutputType:
             return decode(body, under=WRAPPED if self._wrapped else None)
         except ValueError as error:
             raise OutputRejected(str(error)) from error
+
+
+class PartialOutput:
+    """Tells what has come of one typed output while its text streams.
+
+    Short texts are looked at with every piece, longer ones less often, so that all of the looking
+    costs no more than some dozens of looks at the whole.
+    """
+
+    __slots__ = ("_last", "_next", "_output", "_size", "_tell")
+
+    def __init__(self, output: OutputType, tell: Callable[[Any, int], None]) -> None:
+        self._output = output
+        self._tell = tell
+        self._size = self._next = 0
+        self._last: Any = NOT_YET
+
+    def tell(self, seen: Sequence[str], turn: int) -> None:
+        """Tell of the text seen so far, whose last piece is new, if there is more than before."""
+        if len(seen) == 1:  # the first piece, or the first since the answer began anew
+            self._size = self._next = 0
+        self._size += len(seen[-1])
+        ends = seen[-1].rstrip().endswith(("}", "`"))  # it may be all there is
+        if self._size < self._next and not ends:
+            return
+        self._next = self._size + self._size // 32
+        value = self._output.from_beginning("".join(seen))
+        if value is not NOT_YET and value != self._last:
+            self._last = value
+            self._tell(value, turn)
 
 
 def output_type(kind: Any) -> OutputType | None:
@@ -91,6 +135,22 @@ def output_type(kind: Any) -> OutputType | None:
         return _output_of(kind) if _is_hashable(kind) else OutputType(kind)
     except Exception as error:
         raise ConfigError(f"output_type={kind!r} cannot be asked of a model: {error}") from error
+
+
+def _partial_decoder(kind: Any, under: str | None) -> Callable[[str], Any]:
+    """Return how to read beginnings of a type; nothing is told of what pydantic cannot treat."""
+    from treadle.tools.partial import NOTHING, PartialDecoder  # noqa: PLC0415 loads pydantic
+
+    try:
+        decode = PartialDecoder(kind, under).decode
+    except Exception:  # noqa: BLE001 the whole output has its own way
+        return lambda _: NOT_YET
+
+    def told(text: str) -> Any:
+        found = decode(text)
+        return NOT_YET if found is NOTHING else found
+
+    return told
 
 
 @lru_cache(maxsize=256)
