@@ -10,9 +10,11 @@ from typing import Any, Literal
 from treadle.errors import ConfigError
 from treadle.testing.strict_anthropic import anthropic_problems
 from treadle.testing.strict_gemini import gemini3_problems, gemini_problems
+from treadle.testing.strict_openai_responses import responses_problems
+from treadle.testing.strict_schema import schema_problems
 from treadle.values import is_array, is_object
 
-Kind = Literal["openai", "template", "anthropic", "gemini", "gemini3"]
+Kind = Literal["openai", "template", "anthropic", "gemini", "gemini3", "openai_responses"]
 Checker = Callable[[Mapping[str, Any] | bytes | str], list[str]]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -32,7 +34,8 @@ def strict(kind: Kind) -> Checker:
     once, right after its message, by a tool message of its ID; arguments that are JSON objects;
     names, content and options that fit. "template" also wants what the chat templates of vLLM and
     llama.cpp want: one system message, first, then user and assistant in turn. "anthropic" holds a
-    Messages request to what Anthropic refuses.
+    Messages request to what Anthropic refuses, "openai_responses" a Responses request to what
+    OpenAI does.
 
     Raises:
         ConfigError: there is no checker of that kind.
@@ -213,7 +216,7 @@ def _tool_problems(tools: list[Any]) -> list[str]:
         if not is_object(parameters) or parameters.get("type") != "object":
             problems.append(f"tools[{place}]: parameters are no object schema")
         elif function.get("strict"):
-            problems += _schema_problems(parameters, f"tools[{place}]")
+            problems += schema_problems(parameters, f"tools[{place}]")
     return problems + [f"tools: two are called {n!r}" for n in set(names) if names.count(n) > 1]
 
 
@@ -223,28 +226,7 @@ def _format_problems(wanted: Any) -> list[str]:
         return []
     if not _NAME.fullmatch(str(schema.get("name", ""))):
         return [f"response_format: name {schema.get('name')!r} is not {_NAME.pattern}"]
-    return _schema_problems(schema.get("schema"), "response_format") if schema.get("strict") else []
-
-
-def _schema_problems(schema: Any, place: str) -> list[str]:
-    """Return where a schema leaves the strict subset."""
-    if is_array(schema):
-        return [problem for item in schema for problem in _schema_problems(item, place)]
-    if not is_object(schema):
-        return []
-    problems: list[str] = []
-    fields = schema.get("properties")
-    if schema.get("type") == "object" or is_object(fields):
-        names = set(fields) if is_object(fields) else set[str]()
-        if schema.get("additionalProperties") is not False:
-            problems.append(f"{place}: additionalProperties must be false in a strict schema")
-        if set(schema.get("required", ())) != names:
-            problems.append(f"{place}: all of {sorted(names)} must be required in a strict schema")
-    for name, inner in schema.items():
-        nested = list(inner.values()) if name in ("properties", "$defs") else inner
-        if name not in ("enum", "const", "required", "examples", "default"):
-            problems += _schema_problems(nested, f"{place}.{name}")
-    return problems
+    return schema_problems(schema.get("schema"), "response_format") if schema.get("strict") else []
 
 
 def _decoded(body: Mapping[str, Any] | bytes | str) -> tuple[Mapping[str, Any] | None, list[str]]:
@@ -280,4 +262,5 @@ _CHECKERS: dict[str, Checker] = {
     "anthropic": _checker(anthropic_problems),
     "gemini": _checker(gemini_problems),
     "gemini3": _checker(gemini3_problems),
+    "openai_responses": _checker(responses_problems),
 }
