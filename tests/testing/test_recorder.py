@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loopback import serve
+from tests.models.quota_contract import settled
 from treadle import Agent, ConfigError, IncompleteReply, Overloaded, Retry, TextDelta
 from treadle.ports.transport import HttpRequest
 from treadle.providers import OpenAI
@@ -47,6 +48,8 @@ class Served:
         """Answer with itself."""
         if self.unsent:
             raise self.unsent
+        if self.hangs and not self.sent:
+            await FakeClock.forever()
         return self
 
     async def read(self) -> bytes:
@@ -185,7 +188,10 @@ async def test_what_broke_breaks_again(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="odd"):
         await exchange(Recorder(path, Served(unsent=OSError("odd"))), asking(3))
 
-    assert [line["outcome"] for line in lines_of(path)] == ["broken"] * 3
+    with pytest.raises(Overloaded):
+        await (await Recorder(path, Served(b"a", error=late)).send(asking(4))).read()
+
+    assert [line["outcome"] for line in lines_of(path)] == ["broken"] * 4
     replayer = Replayer(path)
     response = await replayer.send(asking(1))
     pieces = response.pieces()
@@ -206,18 +212,23 @@ async def test_what_was_left_ends_there(tmp_path: Path) -> None:
     assert await anext(response.pieces()) == b"a"
     await response.close()
 
-    async with asyncio.TaskGroup() as tasks:
-        reading = tasks.create_task(exchange(Recorder(path, Served(b"a", hangs=True)), asking(2)))
-        while not reading.cancelling():
-            await asyncio.sleep(0.01)
+    for served in (Served(b"a", hangs=True), Served(hangs=True)):
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(exchange(Recorder(path, served), asking(2)))
+            await settled()
             reading.cancel()
 
-    assert [(line["outcome"], line["pieces"]) for line in lines_of(path)] == [
+    assert [(line["outcome"], line.get("pieces", [])) for line in lines_of(path)] == [
         ("cancelled", ["a"]),
         ("cancelled", ["a"]),
+        ("cancelled", []),
     ]
     with pytest.raises(IncompleteReply, match="left here"):
         await exchange(Replayer(path), asking(1))
+    replayer = Replayer(path)
+    await replayer.send(asking(2))
+    with pytest.raises(IncompleteReply, match="request was left here"):
+        await replayer.send(asking(2))
 
 
 async def test_equal_requests_are_answered_in_order(tmp_path: Path) -> None:
@@ -273,6 +284,10 @@ async def test_no_recording(tmp_path: Path) -> None:
         await Replayer(path).send(asking(1))
     path.write_bytes(b'\n{"method": "POST"}\n')
     with pytest.raises(ConfigError, match="line 2 is no recorded exchange"):
+        await Replayer(path).send(asking(1))
+    newer = {"version": 2, "method": "POST", "url": URL, "headers": {}, "body": ""}
+    path.write_text(json.dumps(newer))
+    with pytest.raises(ConfigError, match="line 1 was recorded by a newer version"):
         await Replayer(path).send(asking(1))
 
 

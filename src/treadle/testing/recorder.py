@@ -10,7 +10,7 @@ from pathlib import Path
 
 from treadle.errors import ModelError
 from treadle.ports.transport import HttpRequest, HttpResponse, Transport
-from treadle.testing.recordings import Exchange, Failure, Outcome, Secrets, as_content
+from treadle.testing.recordings import VERSION, Exchange, Failure, Outcome, Secrets, as_content
 
 GROUP = "treadle.transports"
 
@@ -103,6 +103,7 @@ class _Recording:
         self._ended = True
         request, secrets = self._request, self._recorder.secrets
         exchange = Exchange(
+            version=VERSION,
             method=request.method,
             url=secrets.url(request.url),
             headers=secrets.headers(request.headers),

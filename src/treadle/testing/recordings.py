@@ -48,6 +48,7 @@ class Exchange(Struct, frozen=True, omit_defaults=True):
     it was read to its end, broke with `failure`, or was left before its end.
     """
 
+    version: int
     method: str
     url: str
     headers: dict[str, str]
@@ -57,7 +58,6 @@ class Exchange(Struct, frozen=True, omit_defaults=True):
     pieces: tuple[Content, ...] = ()
     outcome: Outcome = "whole"
     failure: Failure | None = None
-    version: int = VERSION
 
     def line(self) -> bytes:
         """Return it as a line of a file."""
@@ -75,9 +75,12 @@ def exchanges_in(content: bytes) -> list[Exchange]:
         if not line.strip():
             continue
         try:
-            found.append(decode(line, type=Exchange))
+            exchange = decode(line, type=Exchange)
         except msgspec.DecodeError as error:
             raise ValueError(f"line {number} is no recorded exchange: {error}") from error
+        if exchange.version > VERSION:
+            raise ValueError(f"line {number} was recorded by a newer version of this package")
+        found.append(exchange)
     return found
 
 
