@@ -285,8 +285,8 @@ async def test_no_recording(tmp_path: Path) -> None:
     path.write_bytes(b'\n{"method": "POST"}\n')
     with pytest.raises(ConfigError, match="line 2 is no recorded exchange"):
         await Replayer(path).send(asking(1))
-    newer = {"version": 2, "method": "POST", "url": URL, "headers": {}, "body": ""}
-    path.write_text(json.dumps(newer))
+    newer: dict[str, object] = {"version": 2, "method": "POST", "url": URL, "headers": {}}
+    path.write_text(json.dumps({**newer, "body": ""}))
     with pytest.raises(ConfigError, match="line 1 was recorded by a newer version"):
         await Replayer(path).send(asking(1))
 
