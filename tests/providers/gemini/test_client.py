@@ -79,7 +79,7 @@ async def test_pieces_are_handed_on_as_they_come() -> None:
 
 
 async def test_a_stream_that_breaks_off_is_incomplete() -> None:
-    """With the text so far, however it broke."""
+    """BS-20: with the text so far, however it broke."""
     for end in ("done", "close", "reset"):
         async with serve(stream(chunk("hel"), end=end)) as server:
             with pytest.raises(IncompleteReply) as caught:
@@ -110,7 +110,7 @@ async def test_a_stream_may_come_as_a_list() -> None:
 
 @pytest.mark.parametrize("listed", [False, True])
 async def test_error_answers_are_typed(listed: bool) -> None:
-    """With status and the wait that Google asks for; streamed, the body is a list."""
+    """BS-66: with status and the wait that Google asks for; streamed, the body is a list."""
     error: dict[str, Any] = {
         "code": 429,
         "message": "You exceeded your current quota. Please retry in 34s.",
@@ -130,7 +130,7 @@ async def test_error_answers_are_typed(listed: bool) -> None:
 
 
 async def test_an_error_inside_a_stream() -> None:
-    """With the text so far."""
+    """BS-19: with the text so far."""
     error = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
     async with serve(stream(chunk("hel"), error)) as server:
         with pytest.raises(Overloaded, match="overloaded") as caught:

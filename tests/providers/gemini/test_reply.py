@@ -127,6 +127,14 @@ def test_a_call_without_arguments(function: dict[str, Any]) -> None:
     assert (call.name, call.raw) == ("f", "{}")
 
 
+def test_repeated_ids_are_none() -> None:
+    """BS-06: order and name tell such calls apart."""
+    call = {"functionCall": {"name": "f", "id": "x"}}
+    first, second = whole(chunk(call, call, finish="STOP")).message.tool_calls
+    assert (first.id, first.provider_id) == ("x", "x")
+    assert (second.id, second.provider_id) == ("call_2", None)
+
+
 def test_media_that_the_model_made() -> None:
     """Pictures, sounds and documents, which go back to it."""
     data = base64.b64encode(PIXEL).decode()
@@ -236,7 +244,7 @@ def test_why_it_ended(finish: str, reason: str) -> None:
 
 
 def test_a_refused_prompt_is_no_answer() -> None:
-    """There is no candidate then; the reason is kept."""
+    """BS-27: there is no candidate then; the reason is kept."""
     feedback = {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": "no"}
     reply = whole({"promptFeedback": feedback, "usageMetadata": {"promptTokenCount": 3}})
     assert (reply.finish_reason, reply.provider_finish) == ("content_filter", "PROHIBITED_CONTENT")

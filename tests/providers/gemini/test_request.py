@@ -44,7 +44,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"contents": [user(A)]},
     {"contents": [user(A), user(A)]},
     {"contents": [model(A), user(A), model(A), model({"text": "b"})]},
-    {"contents": [user({"text": ""})]},
+    {"contents": [user({"text": ""}), model({"text": " "}), user({"text": "\n"}, A)]},
     {"contents": [user({**A, "thoughtSignature": SIGNED}, {**A, "partMetadata": {"x_y": 1}})]},
     {"contents": [{"parts": [A]}], "safetySettings": [{"category": "X", "threshold": "OFF"}]},
     {"contents": [user(A), model(CALL), user(RESULT)]},

@@ -82,7 +82,7 @@ def test_roles_are_user_and_model() -> None:
 
 
 def test_neighbours_of_one_kind_are_one_turn() -> None:
-    """BS-26: two user messages, two of the model; results stay apart from words."""
+    """BS-25, BS-26: blank replies are not sent; results stay apart from words."""
     contents = sent(
         Message.user("one"),
         Message.user("", Image.from_bytes(PIXEL, "image/png")),
@@ -93,7 +93,7 @@ def test_neighbours_of_one_kind_are_one_turn() -> None:
     )
     assert [(content["role"], len(content["parts"])) for content in contents] == [
         ("user", 2),
-        ("model", 2),
+        ("model", 1),
         ("user", 1),
         ("user", 1),
     ]

@@ -80,7 +80,7 @@ def _text(text: str, wire: Wire, host: str | None) -> Text | Reasoning:
         if signed:
             del kept["thoughtSignature"]
         return Reasoning(text, str(signature) if signed else None, provider=owned(kept, host))
-    if not text:  # so that it is sent at all
+    if not text or (host is None and text.isspace()):  # so that it is sent at all
         kept = wire
     return Text(text, owned(kept, host) if kept else None)
 

@@ -22,7 +22,17 @@ class PartFold:
     stays by itself, for it has to go back as it came.
     """
 
-    __slots__ = ("_calls", "_dialect", "_half", "_open", "_pieces", "_thinks", "parts", "said")
+    __slots__ = (
+        "_calls",
+        "_dialect",
+        "_half",
+        "_ids",
+        "_open",
+        "_pieces",
+        "_thinks",
+        "parts",
+        "said",
+    )
 
     def __init__(self, dialect: GeminiDialect) -> None:
         self._dialect = dialect
@@ -31,6 +41,7 @@ class PartFold:
         self._half = ""  # of a surrogate pair
         self._open: Wire | None = None  # a call whose arguments come in pieces
         self._calls = 0
+        self._ids: list[object] = []
         self.parts: list[Part] = []
         self.said: list[str] = []  # all text
 
@@ -143,4 +154,9 @@ class PartFold:
     def _add_call(self, part: Wire, arguments: str) -> None:
         self._calls += 1
         call_id = f"call_{self._calls}"
+        function: Wire = part["functionCall"]
+        given = function.get("id")
+        if given in self._ids:  # then order and name have to tell them apart
+            part = {**part, "functionCall": {**function, "id": None}}
+        self._ids.append(given)
         self.parts.append(read_call(part, arguments, call_id, host=self._dialect.host))

@@ -92,6 +92,11 @@ def _spoken(message: Message, dialect: GeminiDialect) -> tuple[bytes, ...]:
 
 
 def _said(message: Message, dialect: GeminiDialect, names: Names) -> tuple[bytes, ...]:
+    """Return a reply's parts; one of nothing but blanks says nothing."""
+    if all(
+        type(part) is Text and not part.provider and part.text.isspace() for part in message.parts
+    ):
+        return ()
     encoded: list[bytes] = []
     called: Names = {}
     for part in message.parts:
