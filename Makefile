@@ -119,6 +119,7 @@ crash: .venv/.setup ## kill runs at every append, on every durable store (about 
 bench: .venv/.setup ## speed, as ratios to a hand-written floor
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.stores $(STORES)
+	$(BIN)/python -m benchmarks.protocols
 
 clean: ## remove everything that the commands here made
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
