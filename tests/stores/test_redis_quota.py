@@ -127,6 +127,8 @@ async def test_a_rate_limit_by_url() -> None:
     model = RateLimit(ScriptedModel([]), rpm=5, quota=url)
     assert isinstance(model.quota, RedisQuota)
     assert model.quota.bounds == Bounds(rpm=5)
+    safe = RateLimit(ScriptedModel([]), rpm=5, quota="rediss://host/0").quota
+    assert repr(safe) == "RedisQuota('host:6379', 'treadle:quota:scripted:scripted')"
 
 
 def test_a_url_that_cannot_be() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
-from treadle.errors import ConfigError, ModelError
+from treadle.errors import ConfigError, MissingExtra, ModelError
 from treadle.models.estimate import estimate_input
 from treadle.models.pieces import deltas_of
 from treadle.models.quota import LocalQuota
@@ -143,4 +143,11 @@ def _shared(url: str, bounds: Bounds, profile: ModelProfile) -> Quota:
     if scheme not in known:
         names = ", ".join(f'"{name}://…"' for name in sorted(known))
         raise ConfigError(f"quota={scheme!r}://… names no installed quota; write {names}.")
-    return known[scheme].load().from_url(url, bounds, name=f"{profile.provider}:{profile.name}")
+    try:
+        kind = known[scheme].load()
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f'The quota for "{scheme}:" needs {error.name!r}, which is not installed: '
+            f'pip install "treadle[{scheme.removesuffix("s")}]"'
+        ) from error
+    return kind.from_url(url, bounds, name=f"{profile.provider}:{profile.name}")
