@@ -84,10 +84,9 @@ def decoded(*blocks: Any, stop: str | None = "end_turn", **fields: Any) -> Model
 
 
 def start(index: int | None = 0, **block: Any) -> dict[str, Any]:
-    """Return the event that begins a block."""
-    event = {"type": "content_block_start", "content_block": {"type": "text", "text": "", **block}}
-    if block.get("type", "text") != "text":
-        del event["content_block"]["text"]
+    """Return the event that begins a block, one of text unless another type is given."""
+    opened = block if "type" in block else {"type": "text", "text": "", **block}
+    event: dict[str, Any] = {"type": "content_block_start", "content_block": opened}
     return event if index is None else {**event, "index": index}
 
 

@@ -102,7 +102,9 @@ def test_thoughts_go_back_to_their_own() -> None:
     assert blocks_sent(Message.user("q"), half) == [{"type": "text", "text": "a"}]
     foreign = Message("assistant", (Reasoning("hm", "sig", provider={"gemini": {}}), Text("a")))
     assert blocks_sent(Message.user("q"), foreign) == [{"type": "text", "text": "a"}]
-    assert [one["type"] for one in blocks_sent(Message.user("q"), reply.message, dialect=OTHER)] == [
+    assert [
+        one["type"] for one in blocks_sent(Message.user("q"), reply.message, dialect=OTHER)
+    ] == [
         "text",
         "tool_use",
     ]
@@ -110,7 +112,7 @@ def test_thoughts_go_back_to_their_own() -> None:
 
 def test_steps_of_hosted_tools_go_back() -> None:
     """In order, between the text; never to another server."""
-    steps = (
+    steps: tuple[dict[str, Any], ...] = (
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": 1}},
         {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
     )
@@ -185,7 +187,9 @@ def test_results_show_what_they_hold() -> None:
     good = ToolResult("1", "ls", (Text("see"), picture))
     bad = ToolResult("2", "ls", (picture,), is_error=True)
     empty = ToolResult("3", "ls", (), is_error=True)
-    found = blocks_sent(Message.user("q"), called("1", "2", "3"), Message("tool", (good, bad, empty)))
+    found = blocks_sent(
+        Message.user("q"), called("1", "2", "3"), Message("tool", (good, bad, empty))
+    )
     assert [block["type"] for block in found[0]["content"]] == ["text", "image"]
     assert found[1]["is_error"] is True
     assert "shown after" in found[1]["content"]
@@ -250,7 +254,7 @@ def test_a_turn_costs_what_is_new() -> None:
 def test_a_long_conversation_is_the_same_at_once_or_by_turns() -> None:
     """Also where old turns have become one piece."""
     encoder = MessagesEncoder(MODEL, claude(MODEL), ANTHROPIC)
-    thread = Thread()
+    thread, body = Thread(), b""
     for number in range(100):
         thread.append(Message.user(f"q{number}"))
         body = encoder.body(ModelRequest(messages=thread), stream=False)

@@ -30,9 +30,6 @@ KEPT = 256
 """So many encoded sets of tools, and of settings, are kept."""
 HEADS = 32
 """So many encoded system prompts are kept; they may be long."""
-MOST_MARKS = 4
-"""So many cache marks a request may have."""
-
 _WHOLE = frozenset({"model", "messages", "tools", "system"})
 _SHORT = b',"cache_control":{"type":"ephemeral"}'
 _LONG = b',"cache_control":{"type":"ephemeral","ttl":"1h"}'
@@ -57,8 +54,8 @@ class MessagesEncoder:
 
     Parts of the prompt are marked for the server's cache as `ModelSettings.prompt_cache` says: the
     end of the tools, of the system prompt, of the user's last turn and of the one before. Unset, it
-    is "short" for requests with tools or earlier replies, which are likely to be continued soon,
-    unless somebody has marked parts by hand.
+    is "short" for requests with tools or earlier replies, which are likely to be continued soon.
+    Where somebody has marked a part by hand, there are no other marks.
     """
 
     __slots__ = (
@@ -111,12 +108,12 @@ class MessagesEncoder:
         turns = ended(self._turns(request.messages), prefill=self._model.prefill)
         tail = self._tail(request, settings, stream=stream)
         tools = self._offered(request.tools, b"") or self._unused(turns)
-        on_tools, on_system, on_turns = self._marks(settings.prompt_cache, turns, tools, tail)
+        mark = self._mark(settings.prompt_cache, turns, tools, tail)
         chunks: list[bytes | memoryview] = [
-            self._head(self._system(request), on_system),
-            self._offered(request.tools, on_tools) if on_tools else tools,
+            self._head(self._system(request), mark),
+            self._offered(request.tools, mark) or tools,
             b',"messages":[',
-            *_listed(turns, on_turns),
+            *_listed(turns, mark),
             b"]",
             tail,
         ]
@@ -229,26 +226,13 @@ class MessagesEncoder:
         wire = joined(wire, extra)
         return b"," + encode(wire)[1:-1] if wire else b""
 
-    def _marks(
-        self, cache: PromptCache | None, turns: Turns, tools: bytes, tail: bytes
-    ) -> tuple[bytes, bytes, list[bytes]]:
-        """Return the marks of the tools, of the system prompt, and of the user's last turns.
-
-        The last turn comes first where there is not room for all.
-        """
-        own = turns.marks + tools.count(MARK) + tail.count(MARK)
-        if cache is None and self._dialect.marks and not own and (tools or turns.has_replies):
-            cache = "short"
-        if cache is None or cache == "off":
-            return b"", b"", []
-        mark = _LONG if cache == "long" else _SHORT
-        room = max(MOST_MARKS - own, 0)
-        listed = tools.endswith(b"]")
-        return (
-            mark if room > 3 and listed else b"",
-            mark if room > 2 else b"",
-            [mark] * min(room, 2),
-        )
+    def _mark(self, cache: PromptCache | None, turns: Turns, tools: bytes, tail: bytes) -> bytes:
+        """Return the mark that four places of the request get, as many as there may be."""
+        if turns.marks or MARK in tools or MARK in tail:
+            return b""
+        if cache is None and self._dialect.marks and (tools or turns.has_replies):
+            return _SHORT
+        return {"short": _SHORT, "long": _LONG}.get(cache or "", b"")
 
 
 _OF_TOOLS = frozenset({"tools", "tool_choice"})
@@ -284,14 +268,14 @@ def _is_loaded(tool: Wire) -> bool:
     return not tool.get("defer_loading") and "cache_control" not in tool
 
 
-def _listed(turns: Turns, marks: list[bytes]) -> list[bytes | memoryview]:
-    """Return the turns, with the marks on the user's last one and the one before."""
+def _listed(turns: Turns, mark: bytes) -> list[bytes | memoryview]:
+    """Return the turns, with the mark on the user's last one and the one before."""
     listed: list[bytes] = list(turns.closed)
     if turns.side:
         listed.append(turns.last)
-    asked = (n for n in range(len(listed) - 1, 0, -1) if listed[n].startswith(_USER_TURN))
-    for place, mark in zip(asked, marks, strict=False):
-        if MARK not in listed[place]:
+    if mark:
+        asked = (n for n in range(len(listed) - 1, 0, -1) if listed[n].startswith(_USER_TURN))
+        for place in islice(asked, 2):
             listed[place] = b"".join((listed[place][:-3], mark, b"}]}"))
     first = 0 if listed[0] else 1
     # A view without the comma: the first piece may be most of the body.
