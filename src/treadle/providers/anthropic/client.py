@@ -23,9 +23,11 @@ from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
 from treadle.providers.anthropic.body import MessagesEncoder
 from treadle.providers.anthropic.claude import Claude, claude
-from treadle.providers.anthropic.dialect import MessagesDialect, dialect_of
+from treadle.providers.anthropic.dialect import VENDOR, MessagesDialect, dialect_of
 from treadle.providers.anthropic.reply import decode_reply
+from treadle.providers.anthropic.sdk import SdkTransport
 from treadle.providers.anthropic.stream import MessagesFold
+from treadle.providers.prices import priced
 from treadle.usage import Price
 
 ANTHROPIC_URL = "https://api.anthropic.com/v1"
@@ -44,12 +46,14 @@ class Anthropic:
     with or without ``/v1`` at its end. `settings` are defaults under those of a run. `hosted_tools`
     are offered with every request: tools that Anthropic runs itself, written as it documents them,
     ``{"type": "web_search_20250305", "name": "web_search"}``. `betas` are the names of its betas to
-    take part in. What is known about a model follows from its name; `vision` and `native_output`
-    overrule it. Safe to share between tasks, threads and event loops.
+    take part in. `client` is a client of Anthropic's SDK, `AsyncAnthropicBedrock` for example: then
+    requests go out through it, and address and authentication are its own. What is known about a
+    model follows from its name; `vision` and `native_output` overrule it. Safe to share between
+    tasks, threads and event loops, as far as `client` is.
 
     Raises:
         UnknownModel: `model` is empty.
-        ConfigError: `base_url` is no http or https address.
+        ConfigError: `base_url` is no http or https address, or `client` no client of the SDK.
     """
 
     model: str
@@ -62,9 +66,11 @@ class Anthropic:
     hosted_tools: Sequence[Mapping[str, Any]] = ()
     settings: ModelSettings = DEFAULT_SETTINGS
     price: Price | None = None
+    window: int | None = None
     vision: bool | None = None
     native_output: bool | None = None
     transport: Transport = HTTP
+    client: object | None = None
     profile: ModelProfile = field(init=False)
     _address: str = field(init=False)
     _client: Client = field(init=False)
@@ -75,19 +81,23 @@ class Anthropic:
                 "The name of the model is empty; write which one is to answer, for example "
                 '"anthropic:claude-sonnet-4-6" or Anthropic("claude-sonnet-4-6").'
             )
-        address = (self.base_url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL).strip()
+        sdk = None if self.client is None else SdkTransport(self.client)
+        given = self.base_url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
+        address = sdk.address if sdk else given.strip()
         dialect, traits = dialect_of(address), claude(self.model)
+        if sdk and sdk.is_platform:
+            dialect = MessagesDialect()
         if self.vision is not None:
             dialect = replace(dialect, vision=self.vision)
         if self.native_output is not None:
             traits = replace(traits, native_output=self.native_output)
         client = Client(
             codec=self._codec(address, dialect, traits),
-            transport=self.transport,
+            transport=sdk or self.transport,
             provider=dialect.provider,
             model=self.model,
             key=Key(
-                given=self.api_key,
+                given="" if sdk else self.api_key,
                 variables=("ANTHROPIC_API_KEY",),
                 address=address,
                 header="x-api-key",
@@ -95,15 +105,7 @@ class Anthropic:
             fixed={"anthropic-version": VERSION, **_beta_header(self.betas)},
             headers=self.headers,
         )
-        profile = ModelProfile(
-            provider=dialect.provider,
-            name=self.model,
-            native_output=traits.native_output,
-            native_output_with_tools=traits.native_output,
-            vision=dialect.vision,
-            price=self.price,
-            max_output=traits.max_output,
-        )
+        profile = self._profile(dialect, traits)
         for name, value in (("profile", profile), ("_address", address), ("_client", client)):
             object.__setattr__(self, name, value)
 
@@ -130,6 +132,19 @@ class Anthropic:
             ModelError: the request failed; its class says how.
         """
         return self._client.stream(request)
+
+    def _profile(self, dialect: MessagesDialect, traits: Claude) -> ModelProfile:
+        profile = ModelProfile(
+            provider=dialect.provider,
+            name=self.model,
+            native_output=traits.native_output,
+            native_output_with_tools=traits.native_output,
+            vision=dialect.vision,
+            price=self.price,
+            window=self.window,
+            max_output=traits.max_output,
+        )
+        return priced(profile) if dialect.origin == VENDOR else profile
 
     def _codec(self, address: str, dialect: MessagesDialect, traits: Claude) -> _MessagesCodec:
         encoder = MessagesEncoder(

@@ -55,6 +55,7 @@ _FINISHES: dict[str, FinishReason] = {
     "tool_calls": "tool_calls",
     "refusal": "refusal",
     "content_filter": "content_filter",
+    PAUSE: "pause",
     "sensitive": "content_filter",
 }
 _STATUSES = {
