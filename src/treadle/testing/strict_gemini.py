@@ -98,10 +98,10 @@ def _part_problems(part: Any, place: str) -> list[str]:
     kind = kinds.pop()
     inner = part[kind]
     if kind == "text":
-        return problems if isinstance(inner, str) else [*problems, f"{place}: text is no text"]
-    if not is_object(inner):
-        return [*problems, f"{place}: {kind} is no object"]
-    if kind in ("functionCall", "functionResponse"):
+        problems += [] if isinstance(inner, str) else [f"{place}: text is no text"]
+    elif not is_object(inner):
+        problems.append(f"{place}: {kind} is no object")
+    elif kind in ("functionCall", "functionResponse"):
         problems += _function_problems(inner, kind, f"{place}.{kind}")
     elif kind == "inlineData" and not _holds_bytes(inner):
         problems.append(f"{place}: inlineData wants a mimeType and data in base64")

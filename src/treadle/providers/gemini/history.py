@@ -75,9 +75,12 @@ class _Calls:
 def _runs(wire: Wire, dialect: GeminiDialect, calls: _Calls) -> list[tuple[Any, list[Part]]]:
     """Return the parts of a content, in runs of one role."""
     model = wire.get("role") == "model"
-    parts = wire.get("parts")
+    parts: object = wire.get("parts")
     runs: list[tuple[Any, list[Part]]] = []
-    for part in [parts] if is_object(parts) else parts or ():
+    parts = [parts] if is_object(parts) else parts or []
+    if not is_array(parts):
+        raise InvalidInput(f"The parts of a content are a list, not {str(parts)[:60]!r}.")
+    for part in parts:
         if not is_object(part):
             raise InvalidInput(f"A part is a JSON object, not {str(part)[:60]!r}.")
         role, ours = _read(part, dialect, calls, model=model)
@@ -141,8 +144,7 @@ def _words(response: object) -> str | None:
 
 def _extra(wire: Wire) -> Wire:
     """Return the fields of a content that it would not be sent with."""
-    known = {"user", "model"}
     extra = {key: value for key, value in wire.items() if key not in ("parts", "role")}
-    if wire.get("role") not in known and wire.get("role") is not None:
+    if wire.get("role") not in ("user", "model", None):
         extra["role"] = wire["role"]
     return {key: value for key, value in extra.items() if value is not None}

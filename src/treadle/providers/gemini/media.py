@@ -61,7 +61,8 @@ def read_medium(wire: Wire) -> Medium | None:
             content = content_of(inline.get("data"))
             return _shape(media_type).from_bytes(content, media_type) if content else None
         if is_object(file) and isinstance(file.get("fileUri"), str):
-            media_type = file.get("mimeType")
+            given = file.get("mimeType")
+            media_type = given if isinstance(given, str) else None
             address: str = file["fileUri"]
             return _shape(str(media_type)).from_url(address, media_type=media_type)
     except (InvalidInput, ValueError):

@@ -188,4 +188,4 @@ _NUMBERS: dict[str, tuple[str, Any]] = {
 
 def _in_range(name: str, value: float) -> bool:
     least = {"temperature": 0, "top_p": 0, "max_output_tokens": 1}.get(name, value)
-    return least <= value <= (1 if name == "top_p" else value)
+    return least <= value <= (1 if name == "top_p" else value) and abs(value) < 2**63
