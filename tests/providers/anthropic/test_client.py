@@ -220,7 +220,12 @@ def test_addresses(base: str, url: str) -> None:
 
 async def test_a_turn_that_pauses_goes_on() -> None:
     """The reply is sent back as it came, with its container, and nothing after it."""
-    step = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    step = {
+        "type": "server_tool_use",
+        "id": "srvtoolu_1",
+        "name": "web_search",
+        "input": {"q": "a"},
+    }
     container = {"id": "container_1", "expires_at": "2026-01-01T00:00:00Z"}
     paused = whole(message("a", step, stop="pause_turn", container=container))
     async with serve(paused, whole(message("b"))) as server:

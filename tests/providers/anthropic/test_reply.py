@@ -64,7 +64,7 @@ def test_usage_counts_everything_that_was_read() -> None:
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
         ("refusal", "refusal"),
-        ("pause_turn", "other"),
+        ("pause_turn", "pause"),
         ("compaction", "other"),
         ("new", "other"),
         (None, "stop"),

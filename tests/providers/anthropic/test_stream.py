@@ -25,7 +25,7 @@ from treadle.ports.model import ReasoningPiece, TextPiece
 from treadle.providers.anthropic.stream import MessagesFold
 from treadle.usage import Usage
 
-USE = {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {}}
+USE: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {}}
 PING = {"type": "ping"}
 
 
