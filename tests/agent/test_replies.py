@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.agent.parts import add, quick, text_of
+from tests.agent.parts import add, quick, roles, text_of
 from treadle import (
     Agent,
     AuthenticationFailed,
     ContentFiltered,
+    Conversation,
+    Hosted,
     IncompleteReply,
+    Limits,
+    MemoryStore,
     Overloaded,
+    Text,
     ToolCall,
     tool,
 )
@@ -244,3 +249,24 @@ async def test_what_a_retried_attempt_said_is_not_kept() -> None:
             await run
 
         assert [m.text for m in caught.value.result.messages] == ["x", *kept]
+
+
+async def test_a_reply_that_pauses_is_sent_back_as_it_is() -> None:
+    """The provider's own tools are still at work: nothing is said in between."""
+    searching = Hosted("web_search", {"made_up": {"id": "1"}})
+    model = ScriptedModel([reply("Looking.", searching, finish="pause"), "Found."])
+    store = MemoryStore()
+    result = await Agent("a", model, store=store).run("Look it up.", conversation="c")
+    assert result.output == "Found."
+    assert roles(model.requests[1].messages) == ["user", "assistant"]
+    assert model.requests[1].messages[1].parts == (Text("Looking."), searching)
+    assert (result.turns, roles(result.messages)) == (2, ["user", "assistant", "assistant"])
+    conversation = await Conversation.open("c", store=store)
+    assert list(await conversation.messages()) == list(result.messages)
+
+
+async def test_pauses_without_end_are_turns_like_others() -> None:
+    """Their number is limited."""
+    model = ScriptedModel([reply("Looking.", finish="pause")] * 3 + ["Here."])
+    result = await Agent("a", model, limits=Limits(max_turns=3)).run("Look it up.")
+    assert (result.stop_reason, result.output, result.turns) == ("limit", "Here.", 4)

@@ -97,6 +97,10 @@ class Loop:
         self._cuts = 0
         if calls:
             return await self._acted(*await self._actor.act(reply, calls))
+        if reply.finish_reason == "pause":
+            work.asker.finished(work.budget.turns, reply, final=False)
+            await work.say(reply)
+            return None
         if not reply.message.text and self._blanks < MOST_BLANKS:
             self._blanks += 1
             work.asker.finished(work.budget.turns, reply, final=False)

@@ -13,7 +13,11 @@ from treadle.errors import ConfigError
 from treadle.messages import Message, Thread
 from treadle.usage import NOTHING, Price, Usage
 
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "other"]
+FinishReason = Literal[
+    "stop", "length", "tool_calls", "content_filter", "refusal", "pause", "other"
+]
+"""Why a reply ended. At a pause the provider's own tools are still at work: it goes on when the
+reply is sent back as it is."""
 ToolChoice = Literal["auto", "none", "required"] | str
 """How the model may use tools; any other string is the name of the one tool it must call."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
