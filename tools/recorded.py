@@ -6,6 +6,7 @@ Each check compares with the plain JSON of the recording, never with what our ow
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
@@ -26,6 +27,8 @@ from treadle.values import is_array, is_object
 Check = Callable[[list[Recording]], Tally]
 Folded = Callable[[Recording, list[bytes]], ModelReply]
 """Folds the payloads of a recorded stream into its reply."""
+SEGMENT = 2_000
+"""So many bytes of whole events are cut at every byte together."""
 
 
 def check_errors(recordings: list[Recording]) -> Tally:
@@ -45,7 +48,7 @@ def splits_check(folded: Folded) -> Check:
     """Return the check that a stream cut in two at any byte, or in single bytes, is the same.
 
     The fold sees nothing but payloads, so equal payloads are equal replies: two pieces are
-    compared there, single bytes to the end.
+    compared there, within some events on end, single bytes to the end.
     """
 
     def check_splits(recordings: list[Recording]) -> Tally:
@@ -135,22 +138,35 @@ def _words(body: bytes) -> str:
 
 
 def _split_problem(recording: Recording, folded: Folded) -> str | None:
-    body, reader = recording.body, SseReader()
-    wanted = [*reader.feed(body), *reader.end()]
-    for cut in range(1, len(body)):
-        reader = SseReader()
-        got = reader.feed(body[:cut])
-        got += reader.feed(body[cut:])
-        got += reader.end()
-        if got != wanted:
-            return f"cut at byte {cut}"
-    reader, single = SseReader(), list[bytes]()
-    for place in range(len(body)):
-        single += reader.feed(body[place : place + 1])
-    single += reader.end()
+    body, wanted = recording.body, _payloads(recording.body)
+    segments = list(_segments(body))
+    if [payload for segment in segments for payload in _payloads(segment)] != wanted:
+        return "cut between events"
+    for number, segment in enumerate(segments):
+        whole = _payloads(segment)
+        for cut in range(1, len(segment)):
+            if _payloads(segment[:cut], segment[cut:]) != whole:
+                return f"segment {number} cut at byte {cut}"
+    single = _payloads(*(body[place : place + 1] for place in range(len(body))))
     if _outcome(recording, single, folded) != _outcome(recording, wanted, folded):
         return "byte by byte"
     return None
+
+
+def _payloads(*pieces: bytes) -> list[bytes]:
+    reader = SseReader()
+    found = [payload for piece in pieces for payload in reader.feed(piece)]
+    return found + reader.end()
+
+
+def _segments(body: bytes) -> Iterator[bytes]:
+    """Yield a stream in segments of whole events: to cut a long one everywhere takes very long."""
+    start = 0
+    for blank in re.finditer(rb"\r\n\r\n|\n\n", body):
+        if blank.end() - start >= SEGMENT:
+            yield body[start : blank.end()]
+            start = blank.end()
+    yield body[start:]
 
 
 def _outcome(recording: Recording, payloads: list[bytes], folded: Folded) -> object:
