@@ -20,7 +20,9 @@ from treadle import (
     Message,
     ModelError,
     ModelRequest,
+    ModelRetried,
     ModelTimeout,
+    OutputDelta,
     Overloaded,
     Price,
     RateLimited,
@@ -234,6 +236,23 @@ async def test_a_run_forgets_what_the_failed_model_said() -> None:
         ],
     )
     assert result.usage.requests == 2
+
+
+async def test_a_typed_output_begins_anew() -> None:
+    """What was told of it is taken back, and then told again from its beginning."""
+    half = failing(IncompleteReply("dropped", retryable=True), '{"a": 1, ', native_output=True)
+    whole = ScriptedModel([chunks(['{"a": 1, ', '"b": 2}'])], native_output=True)
+    agent = Agent("a", Fallback(half, whole), output_type=dict[str, int], retry=ONCE)
+
+    run = agent.start("x")
+    told = [
+        event.value if isinstance(event, OutputDelta) else "anew"
+        async for event in run
+        if isinstance(event, OutputDelta | ModelRetried)
+    ]
+
+    assert told == [{"a": 1}, "anew", {"a": 1}, {"a": 1, "b": 2}]
+    assert (await run).output == {"a": 1, "b": 2}
 
 
 async def test_a_run_that_failed_says_what_was_tried() -> None:

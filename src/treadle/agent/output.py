@@ -107,6 +107,7 @@ class PartialOutput:
         """Tell of the text seen so far, whose last piece is new, if there is more than before."""
         if len(seen) == 1:  # the first piece, or the first since the answer began anew
             self._size = self._next = 0
+            self._last = NOT_YET
         self._size += len(seen[-1])
         ends = seen[-1].rstrip().endswith(("}", "`"))  # it may be all there is
         if self._size < self._next and not ends:
