@@ -15,6 +15,7 @@ from treadle import (
     Agent,
     Approve,
     ConfigError,
+    Conversation,
     ConversationBusy,
     DefinitionChanged,
     InvalidId,
@@ -88,11 +89,12 @@ async def test_counters_limits_and_money_go_on() -> None:
     assert (again.stop_reason, again.turns, len(model.requests)) == ("paused", 2, 2)
     more = await agent.resume("r", limits=Limits(max_turns=3))
     assert (more.stop_reason, more.turns) == ("paused", 3)
+    (before,) = await (await Conversation.open("c", store=store)).runs()
     result = await agent.resume("r", limits=Limits(max_turns=9, max_tool_calls=8))
     assert (result.output, result.turns, result.usage.tool_calls) == ("done", 5, 8)
     assert result.usage.input_tokens == 5 * 10 + 4 * 5
     assert len(result.tool_results) == 8
-    assert result.seconds >= first.seconds > 0
+    assert result.seconds >= before.seconds > 0
 
     class Priced:
         profile = ModelProfile(provider="p", name="m", price=Price(input=1_000_000, output=0))
