@@ -140,7 +140,7 @@ class LeaseTests(StoreHandles):
                 await store.append(name, 3, [said("c", run)], fence=lease.fence)
 
     async def test_a_claim_with_a_batch_that_is_refused_changes_nothing(self) -> None:
-        """J2, J7: for a lease that is alive, another revision, a run of that ID, and what is gone."""
+        """J2, J7: a lease that is alive, another revision, a run of that ID, what is gone."""
         async with self.opened() as store, self.opened() as other:
             name, lease = await self.owned(store, said("a"))
             held = await store.head(name)
