@@ -23,8 +23,11 @@ from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_reply import decode_reply
 from treadle.providers.openai.chat_stream import ChatFold
 from treadle.providers.openai.dialect import TokenField, address_of, dialect_of
+from treadle.providers.openai.sdk import SdkTransport
 from treadle.providers.prices import priced
 from treadle.usage import Price
+
+_PATH = "/chat/completions"
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -37,11 +40,14 @@ class OpenAI:
     known server's own variable at the first request; a server on this machine or a private network
     needs none. `settings` are defaults under those of a run. `price` and `window` are what the
     vendor lists, on its own server. The fields from `max_tokens_field` to `native_output` overrule
-    what is known. Safe to share between tasks, threads and event loops.
+    what is known. `client` is a client of OpenAI's SDK, `AsyncAzureOpenAI` for example: then
+    requests go through it, with its address and its authentication. Safe to share between tasks,
+    threads and event loops, as far as `client` is.
 
     Raises:
         UnknownModel: `model` is empty.
-        ConfigError: `base_url` is no http or https address, or no such server is known.
+        ConfigError: `base_url` is no http or https address, no such server is known, or `client`
+            is no client of the SDK.
     """
 
     model: str
@@ -62,6 +68,7 @@ class OpenAI:
     vision: bool | None = None
     native_output: bool | None = None
     transport: Transport = HTTP
+    client: object | None = None
     profile: ModelProfile = field(init=False)
     _address: str = field(init=False)
     _client: Client = field(init=False)
@@ -72,7 +79,8 @@ class OpenAI:
                 "The name of the model is empty; write which one the server is to run, for example "
                 '"openai:gpt-5.2" or OpenAI("gpt-5.2").'
             )
-        address = (self.base_url or address_of(self.server or "openai", self.model)).strip()
+        sdk = None if self.client is None else SdkTransport(self.client, _PATH, self.model)
+        address = sdk.address if sdk else self._given_address()
         overrules = {
             "max_tokens_field": self.max_tokens_field,
             "merge_roles": self.merge_roles,
@@ -98,13 +106,13 @@ class OpenAI:
             codec=_ChatCodec(
                 ChatEncoder(self.model, dialect, self.settings),
                 dialect.host,
-                endpoint(address, "/chat/completions", self.query),
+                endpoint(address, _PATH, self.query),
             ),
-            transport=self.transport,
+            transport=sdk or self.transport,
             provider=dialect.provider,
             model=self.model,
             key=Key(
-                given=self.api_key,
+                given="" if sdk else self.api_key,
                 variables=key_variables(dialect.keys, is_chosen=bool(self.base_url or self.server)),
                 address=address,
                 header=dialect.key_header,
@@ -115,6 +123,10 @@ class OpenAI:
         )
         for name, value in (("profile", profile), ("_address", address), ("_client", client)):
             object.__setattr__(self, name, value)
+
+    def _given_address(self) -> str:
+        given = self.base_url or address_of(self.server or "openai", self.model)
+        return given.strip()
 
     def __repr__(self) -> str:
         return f"OpenAI({self.model!r}, base_url={self._address!r})"

@@ -27,9 +27,11 @@ from treadle.providers.openai.responses_body import ResponsesEncoder
 from treadle.providers.openai.responses_dialect import ResponsesDialect, responses_dialect_of
 from treadle.providers.openai.responses_reply import decode_reply
 from treadle.providers.openai.responses_stream import ResponsesFold
+from treadle.providers.openai.sdk import SdkTransport
 from treadle.providers.prices import priced
 from treadle.usage import Price
 
+_PATH = "/responses"
 _DEPLOYMENT = re.compile(r"(?<=/openai)/deployments/[^/?]+")
 """Azure's Responses API is not that of one deployment: it reads the model in the request."""
 
@@ -46,12 +48,15 @@ class OpenAIResponses:
     ``{"type": "web_search"}``. The whole conversation is sent each time, with its reasoning, which
     is asked for encrypted where the model has that; so `store`, whether the server keeps replies,
     may be False. What is known about a server follows from its host and the model;
-    `encrypted_reasoning`, `vision` and `native_output` overrule it. Safe to share between tasks,
-    threads and event loops.
+    `encrypted_reasoning`, `vision` and `native_output` overrule it. `client` is a client of
+    OpenAI's SDK, `AsyncAzureOpenAI` for example: then requests go through it, with its address and
+    its authentication. Safe to share between tasks, threads and event loops, as far as `client`
+    is.
 
     Raises:
         UnknownModel: `model` is empty.
-        ConfigError: `base_url` is no http or https address, or no such server is known.
+        ConfigError: `base_url` is no http or https address, no such server is known, or `client`
+            is no client of the SDK.
     """
 
     model: str
@@ -72,6 +77,7 @@ class OpenAIResponses:
     vision: bool | None = None
     native_output: bool | None = None
     transport: Transport = HTTP
+    client: object | None = None
     profile: ModelProfile = field(init=False)
     _address: str = field(init=False)
     _client: Client = field(init=False)
@@ -82,8 +88,8 @@ class OpenAIResponses:
                 "The name of the model is empty; write which one the server is to run, for example "
                 '"openai-responses:gpt-5.2" or OpenAIResponses("gpt-5.2").'
             )
-        address = (self.base_url or address_of(self.server or "openai", self.model)).strip()
-        address = _DEPLOYMENT.sub("", address)
+        sdk = None if self.client is None else SdkTransport(self.client, _PATH, self.model)
+        address = sdk.address if sdk else self._given_address()
         dialect = self._dialect(address)
         profile = ModelProfile(
             provider=dialect.provider,
@@ -99,14 +105,12 @@ class OpenAIResponses:
         tools = [dict(tool) for tool in self.hosted_tools]
         encoder = ResponsesEncoder(self.model, dialect, self.settings, hosted_tools=tools)
         client = Client(
-            codec=_ResponsesCodec(
-                encoder, dialect.host, endpoint(address, "/responses", self.query)
-            ),
-            transport=self.transport,
+            codec=_ResponsesCodec(encoder, dialect.host, endpoint(address, _PATH, self.query)),
+            transport=sdk or self.transport,
             provider=dialect.provider,
             model=self.model,
             key=Key(
-                given=self.api_key,
+                given="" if sdk else self.api_key,
                 variables=key_variables(dialect.keys, is_chosen=bool(self.base_url or self.server)),
                 address=address,
                 header=dialect.key_header,
@@ -117,6 +121,10 @@ class OpenAIResponses:
         )
         for name, value in (("profile", profile), ("_address", address), ("_client", client)):
             object.__setattr__(self, name, value)
+
+    def _given_address(self) -> str:
+        given = self.base_url or address_of(self.server or "openai", self.model)
+        return _DEPLOYMENT.sub("", given.strip())
 
     def __repr__(self) -> str:
         return f"OpenAIResponses({self.model!r}, base_url={self._address!r})"
