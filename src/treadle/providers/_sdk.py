@@ -15,8 +15,8 @@ _UNREAD = {"x-stainless-raw-response": "stream"}
 """What makes an SDK hand over an answer as it is, without waiting for its end."""
 _OURS = frozenset({"user-agent"})
 
-Unpacked = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
-"""What turns the pieces of a body into those of an event stream."""
+Unpacked = Callable[[str, AsyncIterator[bytes]], AsyncIterator[bytes]]
+"""What turns the pieces of a body of a content type into those of an event stream."""
 
 
 class SdkClient:
@@ -101,7 +101,9 @@ class SdkResponse:
         """Yield the body as it arrives; raises like `read`."""
         pieces: AsyncIterator[bytes] = self._response.aiter_bytes()
         try:
-            async for piece in self._unpacked(pieces) if self._unpacked else pieces:
+            if self._unpacked:
+                pieces = self._unpacked(self.headers.get("content-type", ""), pieces)
+            async for piece in pieces:
                 yield piece
         except self._http.HTTPError as error:
             raise self._broken(error) from error
