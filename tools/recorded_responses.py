@@ -16,7 +16,7 @@ from tools.recorded import (
     splits_check,
 )
 from tools.recording import Json, Recording, Tally
-from treadle.errors import BadReply, ModelError, Overloaded, RateLimited
+from treadle.errors import BadReply, IncompleteReply, ModelError, Overloaded, RateLimited
 from treadle.messages import Hosted, Image, Reasoning
 from treadle.ports.model import ModelReply, ReasoningPiece, TextPiece
 from treadle.providers._sse import SseReader
@@ -55,9 +55,11 @@ def check_streams(recordings: list[Recording]) -> Tally:
     """A stream says what its last event says whole, in pieces and without that event, too."""
     tally = Tally("streams mean the same whole")
     for recording in recordings:
-        if recording.is_stream and recording.status < 300:
-            said = _response(list(json_objects(recording)))
-            tally.count(_stream_problem(recording, said), recording)
+        if not recording.is_stream or recording.status >= 300:
+            continue
+        objects = list(json_objects(recording))
+        if not _wanted_errors(objects):
+            tally.count(_stream_problem(recording, _response(objects)), recording)
     return tally
 
 
@@ -65,6 +67,8 @@ def check_requests(recordings: list[Recording]) -> Tally:
     """Every request survives the way to our values and back."""
     tally = Tally("requests there and back")
     for recording in recordings:
+        if not recording.request:  # one that only looks something up
+            continue
         model = str(recording.request.get("model", ""))
         dialect = responses_dialect_of(f"https://{recording.host}/v1", model)
         asked = decode_request(json.dumps(recording.request).encode(), dialect)
@@ -100,7 +104,10 @@ def check_usage(recordings: list[Recording]) -> Tally:
         counts = _response(list(json_objects(recording))).get("usage")
         if recording.status >= 300 or not counts:
             continue
-        usage = _reply(recording).usage
+        try:
+            usage = _reply(recording).usage
+        except ModelError:
+            continue
         total += usage
         tally.count(_usage_problem(usage, counts), recording)
     tally.notes["tokens"] = total.total_tokens
@@ -117,7 +124,7 @@ def normal(request: Json) -> Json:
     wire = _kept(request)
     if not wire.get("stream"):
         wire.pop("stream", None)
-    items: list[Json] = wire["input"]
+    items: str | list[Json] = wire.get("input", [])
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
     normed = [_normal_item(item) for item in items]
@@ -161,6 +168,10 @@ def _wanted_errors(objects: list[Json]) -> tuple[type[ModelError], ...]:
     said = _response(objects)
     error = said.get("error") or (said if said.get("type") == "error" else None)
     if not error:
+        kinds = [str(item.get("type", "")) for item in objects]
+        began = any(kind.startswith("response.") for kind in kinds)
+        if began and not any(kind in _ENDS for kind in kinds):
+            return (IncompleteReply,)
         return () if objects else (BadReply,)
     code = str(error.get("code"))
     return errors_of(int(code)) if code.isdigit() else (ModelError, Overloaded, RateLimited)
@@ -190,8 +201,8 @@ def _difference(reply: ModelReply, said: Json) -> str | None:
         ],
         "steps": [item["type"] for item in said["output"] if item["type"] not in _PARTS],
         "images": sum(item["type"] == "image_generation_call" for item in said["output"]),
-        "id": said["id"],
-        "model": said["model"],
+        "id": said.get("id"),
+        "model": said.get("model"),
         "ended": _ended(said),
     }
     got: dict[str, object] = {
@@ -233,7 +244,7 @@ def _provider_type(part: object) -> str:
 
 def _ended(said: Json) -> str:
     details: Json = said.get("incomplete_details") or {}
-    if details or said["status"] in ("queued", "in_progress"):
+    if details or said.get("status") in ("queued", "in_progress", "incomplete"):
         known = {"max_output_tokens": "length", "content_filter": "content_filter"}
         return known.get(str(details.get("reason")), "other")
     if any(_is_ours(item) for item in said["output"]):
@@ -271,13 +282,22 @@ def _stream_problem(recording: Recording, said: Json) -> str | None:
     pairs = list(zip(payloads, kinds, strict=True))
     steps = [one for one, kind in pairs if kind not in _ENDS]
     poor = [one for one, kind in pairs if kind not in (*_ENDS, "response.output_item.done")]
-    for name, less in (("without its last event", steps), ("of pieces alone", poor)):
-        parts = _folded(recording, [*less, *ends]).message
-        if parts.text != text or [call.raw for call in parts.tool_calls] != [
-            call.raw for call in reply.message.tool_calls
-        ]:
-            return f"{name} it says {parts.text[:60]!r}"
+    variants: list[tuple[str, list[bytes]]] = []
+    if "response.output_item.done" in kinds:
+        variants.append(("without its last event", steps))
+    if any(str(kind).endswith(".delta") for kind in kinds):
+        variants.append(("of pieces alone", poor))
+    for name, less in variants:
+        parts = _folded(recording, [*less, *ends])
+        if parts.message.text != text or _functions(parts) != _functions(reply):
+            return f"{name} it says {parts.message.text[:60]!r}"
     return None
+
+
+def _functions(reply: ModelReply) -> list[str]:
+    """Return the arguments of the calls of functions."""
+    calls = reply.message.tool_calls
+    return [call.raw for call in calls if not _provider_type(call)]
 
 
 def _replay_problem(recording: Recording, reply: ModelReply, said: Json) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tools import recorded_anthropic, recorded_chat, recorded_gemini, recorded_responses
 from tools.recorded import Check
-from tools.recording import Tally, folder, load
+from tools.recording import Recording, Tally, folder, load
 
 CHECKS: dict[str, Sequence[Check]] = {
     "anthropic": recorded_anthropic.CHECKS,
@@ -32,13 +32,30 @@ def main() -> int:
                 f"No {protocol} recordings in {folder()}; name it in TREADLE_RECORDINGS. Skipped."
             )
             continue
-        tallies = [check(recordings) for check in checks]
+        tallies = [tallied(check, recordings) for check in checks]
         print(f"{protocol}: {len(recordings)} exchanges from {folder()}")
         show(tallies)
         seen += len(recordings)
         missed += sum(len(tally.missed) for tally in tallies)
     print(f"{seen} exchanges, {missed} missed")
     return 1 if missed else 0
+
+
+def tallied(check: Check, recordings: Sequence[Recording]) -> Tally:
+    """Return how a check goes over each recording by itself: where it crashes, that is a miss."""
+    whole = Tally(check.__name__)
+    for recording in recordings:
+        try:
+            tally = check([recording])
+        except Exception as error:  # noqa: BLE001 (the others are checked all the same)
+            whole.count(f"{type(error).__name__}: {error}", recording, "crashed")
+            continue
+        whole.name = tally.name
+        whole.seen += tally.seen
+        whole.missed += tally.missed
+        for note, count in tally.notes.items():
+            whole.notes[note] = whole.notes.get(note, 0) + count
+    return whole
 
 
 def show(tallies: Sequence[Tally]) -> None:

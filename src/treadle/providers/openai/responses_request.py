@@ -20,6 +20,7 @@ from treadle.providers.openai.responses_options import ResponsesTool, wire_outpu
 from treadle.values import is_array, is_object
 
 _EFFORTS = frozenset(get_args(Effort))
+_KEPT = {"previous_response_id", "conversation", "prompt"}
 _ENCRYPTED = ["reasoning.encrypted_content"]
 
 
@@ -46,10 +47,11 @@ def decode_request(body: bytes, dialect: ResponsesDialect) -> ResponsesRequest:
         wire: object = decode(body)
     except ValueError as error:
         raise InvalidInput(f"The request is not JSON: {error}.") from error
-    if not is_object(wire) or not isinstance(wire.get("input"), str | list):
+    kept = is_object(wire) and not _KEPT.isdisjoint(wire)  # then there may be nothing new
+    if not is_object(wire) or not isinstance(wire.get("input", [] if kept else None), str | list):
         raise InvalidInput('A Responses request is a JSON object with "input", a text or a list.')
     left = {name: value for name, value in wire.items() if value is not None}
-    model, items = left.pop("model", ""), left.pop("input")
+    model, items = left.pop("model", ""), left.pop("input", [])
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
     stream = left.pop("stream", False) is True
