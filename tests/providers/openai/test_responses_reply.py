@@ -187,3 +187,12 @@ def test_text_is_cleaned() -> None:
 def test_odd_usage_counts_nothing(usage: object) -> None:
     """But the request."""
     assert read(said("so"), usage=usage).usage == Usage(requests=1)
+
+
+def test_odd_types_are_passed_by() -> None:
+    """Where a text is wanted stands anything else."""
+    odd: list[Any] = [{}, [], 1, None, "x"]
+    items = [{**CALL, "type": kind} for kind in odd] + [{**THOUGHT, "summary": one} for one in odd]
+    texts = [said({"type": kind, "text": "so", "annotations": kind}) for kind in odd]
+    found = read(*items, *texts, status={}, incomplete_details=[], id=7, model={})
+    assert (found.finish_reason, found.model) == ("stop", "gpt-5.2")

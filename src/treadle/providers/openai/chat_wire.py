@@ -155,10 +155,13 @@ def is_strict(schema: object) -> bool:
         return False
     if properties or schema.get("type") == "object":
         closed = schema.get("additionalProperties") is False
-        if not closed or set(schema.get("required", ())) != set(properties):
+        required = schema.get("required", [])
+        if not closed or not is_array(required) or set(map(str, required)) != set(properties):
             return False
     inner = [value for name, value in schema.items() if name not in _WORDS]
-    return is_strict([*inner, *properties.values(), *schema.get("$defs", {}).values()])
+    definitions = schema.get("$defs")
+    named = definitions.values() if is_object(definitions) else ()
+    return is_strict([*inner, *properties.values(), *named])
 
 
 _WORDS = {"properties", "$defs", "required", "enum", "const", "examples"}

@@ -29,7 +29,10 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
 def is_ours(item: Wire, answered: set[str]) -> bool:
     """Whether a call is for a tool of ours. The server runs some, whose results then follow."""
     call_id = item.get("call_id")
-    if item.get("type") not in _ARGUMENTS or not isinstance(call_id, str) or not call_id:
+    kind = item.get("type")
+    if not isinstance(kind, str) or kind not in _ARGUMENTS:
+        return False
+    if not isinstance(call_id, str) or not call_id:
         return False
     return item.get("execution") != "server" and call_id not in answered
 

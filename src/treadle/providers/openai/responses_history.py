@@ -71,7 +71,7 @@ class _Reading:
         return self._messages
 
     def take(self, item: Wire) -> None:
-        kind, role = item.get("type", "message"), item.get("role")
+        kind, role = text_in(item.get("type", "message")), text_in(item.get("role"))
         call_id = text_in(item.get("call_id"))
         if kind == "message" and role == "assistant":
             parts = _said(item)

@@ -112,7 +112,7 @@ def _read_message(item: Wire, host: str, found: ReplyParts, *, paired: bool) -> 
     if isinstance(content, str):
         content = [{"type": "output_text", "text": content}]
     for block in objects_in(content):
-        kind = block.get("type")
+        kind = text_in(block.get("type"))
         if kind == "refusal":
             words = text_in(block.get("refusal"))
             found.refused = True

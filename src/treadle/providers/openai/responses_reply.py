@@ -54,7 +54,7 @@ def problem_of(response: WireResponse, asked: Asked, partial: str = "") -> Model
     """Return the error that a response tells of, None when it tells of none."""
     if response.error:
         return typed_error(complaint_in({"error": response.error}), asked, partial=partial)
-    if response.status in _FAILED:
+    if text_in(response.status) in _FAILED:
         said = {"message": f"the response is {response.status}", "code": "server_error"}
         return typed_error(complaint_in({"error": said}), asked, partial=partial)
     return None

@@ -65,7 +65,9 @@ def decode_request(body: bytes, dialect: ResponsesDialect) -> ResponsesRequest:
     )
     settings = _settings(left, has_tools=bool(tools))
     output = _output(left)
-    conversation = left.pop("prompt_cache_key", "") if dialect.cache_key else ""
+    conversation = text_in(left.get("prompt_cache_key")) if dialect.cache_key else ""
+    if conversation:
+        del left["prompt_cache_key"]
     if left:
         settings["extra_body"] = left
     request = ModelRequest(
@@ -92,7 +94,7 @@ def _settings(left: Wire, *, has_tools: bool) -> Wire:
     reasoning = left.get("reasoning")
     if is_object(reasoning):
         rest = {name: value for name, value in reasoning.items() if value is not None}
-        if rest.get("effort") in _EFFORTS:
+        if text_in(rest.get("effort")) in _EFFORTS:
             settings["reasoning_effort"] = rest.pop("effort")
         _put_back(left, "reasoning", rest)
     if has_tools and isinstance(left.get("parallel_tool_calls"), bool):
