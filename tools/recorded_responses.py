@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from tools.normal_responses import kept, normal, normal_item
 from tools.recorded import (
     Check,
     check_errors,
@@ -26,7 +27,6 @@ from treadle.providers.openai.responses_reply import decode_reply
 from treadle.providers.openai.responses_request import decode_request
 from treadle.providers.openai.responses_stream import ResponsesFold
 from treadle.usage import Usage
-from treadle.values import is_array, is_object
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
@@ -112,31 +112,6 @@ def check_usage(recordings: list[Recording]) -> Tally:
         tally.count(_usage_problem(usage, counts), recording)
     tally.notes["tokens"] = total.total_tokens
     return tally
-
-
-def normal(request: Json) -> Json:
-    """Return a request in the one form that stands for all equivalent ones.
-
-    Dropped are fields that are null, ``stream: false``, empty lists, instructions, descriptions
-    and annotations, messages that say nothing, and the ``type`` of a message; an image's detail
-    is "auto" and ``strict`` false where it is left out. A lone block of text is that text.
-    """
-    wire = _kept(request)
-    if not wire.get("stream"):
-        wire.pop("stream", None)
-    items: str | list[Json] = wire.get("input", [])
-    if isinstance(items, str):
-        items = [{"role": "user", "content": items}]
-    normed = [_normal_item(item) for item in items]
-    wire["input"] = [item for item in normed if item.keys() - {"role"}]
-    wire["tools"] = [_normal_tool(tool) for tool in wire.get("tools", [])]
-    for name in ("tools", "instructions"):
-        if not wire.get(name):
-            wire.pop(name, None)
-    for name in ("reasoning", "text"):
-        if name in wire:
-            wire[name] = _kept(wire[name])
-    return wire
 
 
 def _reply(recording: Recording) -> ModelReply:
@@ -308,8 +283,8 @@ def _replay_problem(recording: Recording, reply: ModelReply, said: Json) -> str 
     items = [_sent_back(item) for item in said["output"] if not _is_empty(item)]
     while items and items[-1].get("type") == "reasoning":
         items.pop()
-    wanted, got = [_normal_item(item) for item in items], body["input"]
-    paired = [_without_ids(_normal_item(item)) for item in got]
+    wanted, got = [normal_item(item) for item in items], body["input"]
+    paired = [_without_ids(normal_item(item)) for item in got]
     if [_without_ids(item) for item in wanted] == paired:
         return None
     return first_difference([_without_ids(item) for item in wanted], paired, "input")
@@ -322,7 +297,7 @@ def _is_empty(item: Json) -> bool:
 
 def _sent_back(item: Json) -> Json:
     """Return what is to be sent of an item: nothing that only tells of its past."""
-    wire = _kept(item) if item["type"] in ("message", "reasoning", "function_call") else item
+    wire = kept(item) if item["type"] in ("message", "reasoning", "function_call") else item
     if wire["type"] in ("message", "reasoning", "function_call"):
         wire = {name: value for name, value in wire.items() if name != "status"}
     if wire["type"] == "reasoning" and not wire.get("content"):
@@ -358,40 +333,6 @@ def _usage_problem(usage: Usage, counts: Json) -> str | None:
         if got != value:
             return f"{name} is {got}, not {value}"
     return None
-
-
-def _kept(wire: Json) -> Json:
-    return {name: value for name, value in wire.items() if value is not None}
-
-
-def _normal_item(item: Json) -> Json:
-    wire = _kept(item)
-    if wire.get("type") == "message":
-        del wire["type"]
-    for name in ("content", "output"):
-        if is_array(wire.get(name)):
-            wire[name] = _normal_content(wire[name])
-        if name == "content" and not wire.get(name):
-            wire.pop(name, None)
-    return wire
-
-
-def _normal_content(blocks: list[Json]) -> object:
-    kept = [_kept(block) if is_object(block) else block for block in blocks]
-    for block in kept:
-        if not block.get("annotations"):
-            block.pop("annotations", None)
-        if block.get("type") == "input_image":
-            block.setdefault("detail", "auto")
-    lone = len(kept) == 1 and kept[0].keys() == {"type", "text"}
-    return kept[0]["text"] if lone and kept[0]["type"] in ("input_text", "output_text") else kept
-
-
-def _normal_tool(tool: Json) -> Json:
-    wire = _kept(tool)
-    if wire.get("type") == "function" and not wire.get("description"):
-        wire.pop("description", None)
-    return wire
 
 
 CHECKS: tuple[Check, ...] = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.providers.openai.responses_parts import CALL, OPENAI, THOUGHT, said
-from tools.recorded_responses import normal
+from tools.normal_responses import normal
 from treadle.errors import InvalidInput
 from treadle.messages import Hosted, Image, Message, Reasoning, Text, ToolCall, ToolResult
 from treadle.ports.model import OutputSchema
