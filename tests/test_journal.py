@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from itertools import count, pairwise
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.parts import check_answered
-from treadle import Message, Text, ToolCall, ToolResult, Usage
+from treadle import CorruptJournal, Message, Text, ToolCall, ToolResult, Usage
 from treadle.events import StopReason
 from treadle.journal import (
     AnyEntry,
@@ -20,6 +21,7 @@ from treadle.journal import (
     ModelReplied,
     RunBegan,
     RunEnded,
+    RunResumed,
     RunSuspended,
     StateChanged,
 )
@@ -160,3 +162,15 @@ def test_runs_and_state_are_told() -> None:
     view.add(RunEnded(run_id="r", at=AT, stop_reason="answer", usage=Usage(requests=2)))
     assert (view.last_run.status, view.last_run.stop_reason) == ("answered", "answer")
     assert fold([]).last_run is None
+
+
+def test_a_run_that_never_began_is_damage() -> None:
+    """W8: whatever goes on with it; the error names revision and run."""
+    for entry in (
+        ModelReplied(run_id="lost", at=AT, message=Message.assistant("hi")),
+        RunEnded(run_id="lost", at=AT, stop_reason="answer"),
+        RunSuspended(run_id="lost", at=AT, reason="human"),
+        RunResumed(run_id="lost", at=AT),
+    ):
+        with pytest.raises(CorruptJournal, match="Revision 7: run 'lost'"):
+            fold([(7, [entry])])

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from treadle.errors import CorruptJournal
 from treadle.events import StopReason
 from treadle.journal import (
     AnyEntry,
@@ -135,6 +136,7 @@ class OpenCalls(Struct):
 class View:
     """A conversation at one revision, built entry by entry.
 
+    `weighed` is for whoever keeps views: how many messages were weighed, and their weight.
     `messages` is valid at every revision: each call has exactly one result, in order. A call that
     was interrupted has a result marked `synthetic`, in the view only. `inbox` are the messages that
     wait, `receipts` what became of each that was queued, `open` the calls of the last reply, as
@@ -149,6 +151,7 @@ class View:
         self.receipts: dict[str, ReceiptStatus] = {}
         self.forked: Forked | None = None
         self.open: OpenCalls | None = None
+        self.weighed: tuple[int, int] = (0, 0)
         self._settled = Thread()
 
     @property
@@ -171,8 +174,11 @@ class View:
     def take_in(self, revision: int, entries: Iterable[AnyEntry]) -> None:
         """Take in the next batch, which made this revision."""
         self.revision = revision
-        for entry in entries:
-            self.add(entry)
+        try:
+            for entry in entries:
+                self.add(entry)
+        except KeyError as error:
+            raise CorruptJournal(f"Revision {revision}: run {error} never began here.") from error
 
     def add(self, entry: AnyEntry) -> None:
         """Take in the next entry."""
@@ -345,9 +351,7 @@ class View:
         record.revision = self.revision
         record.stop_reason = entry.stop_reason
         record.error = entry.error
-        record.usage = entry.usage
-        record.turns = entry.turns
-        record.output = entry.output
+        record.usage, record.turns, record.output = entry.usage, entry.turns, entry.output
         record.status = _OUTCOMES.get(entry.stop_reason, "stopped")
 
     def _nothing(self, entry: AnyEntry) -> None:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import json
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.agent.parts import Hanging
 from treadle import (
     Agent,
+    Conversation,
     ConversationBusy,
     ConversationNotFound,
     InvalidId,
+    Message,
     RunContext,
     RunFailed,
     SQLiteStore,
+    State,
 )
+from treadle.agent import settle
 from treadle.journal import AnyEntry
+from treadle.messages import Thread
+from treadle.ports.model import ModelRequest
 from treadle.ports.store import Batch, Begun, Head, Lease
+from treadle.ports.transport import HttpRequest
+from treadle.providers import OpenAI
 from treadle.testing import FunctionModel, ScriptedModel
 from treadle.testing.store_handles import queued
 
@@ -106,13 +117,7 @@ async def test_a_new_conversation_takes_two_writes(store: Noting) -> None:
 async def test_what_others_wrote_meanwhile_is_read(kind: type[SQLiteStore], tmp_path: Path) -> None:
     """J2: the first batch is refused, and the run begins again with all there is."""
     store, other = kind(tmp_path / "chat.db"), SQLiteStore(tmp_path / "chat.db")
-    prompts: list[str] = []
-
-    def instruct(ctx: RunContext) -> str:
-        prompts.append(ctx.run_id)
-        return "Count."
-
-    agent = heard(store=store, instructions=instruct)
+    agent = heard(store=store, instructions="Count.")
     await agent.run("1", conversation="c")
     await heard(store=other).run("2", conversation="c")
     await other.append("c", (await other.head("c")).revision, [queued("3")])
@@ -120,7 +125,30 @@ async def test_what_others_wrote_meanwhile_is_read(kind: type[SQLiteStore], tmp_
     assert result.output == "6 messages"
     assert [message.text for message in result.messages[-3:]] == ["3", "4", "6 messages"]
     assert (await store.head("c")).pending == 0
-    assert len(prompts) == 3  # once more for the second beginning
+    await store.close()
+    await other.close()
+
+
+async def test_what_users_wrote_is_called_once_a_run(tmp_path: Path) -> None:
+    """A function of instructions may pay, and a State is the caller's: neither is begun twice."""
+    store, other = SQLiteStore(tmp_path / "chat.db"), SQLiteStore(tmp_path / "chat.db")
+    prompts: list[str] = []
+
+    def instruct(ctx: RunContext) -> str:
+        prompts.append(ctx.run_id)
+        ctx.state.set("n", ctx.state.get("n", 0) + 1)
+        return "Count."
+
+    for number in range(4):
+        here = (store, other)[number % 2]
+        await heard(store=here, instructions=instruct).run("x", conversation="c")
+    assert len(prompts) == len(set(prompts)) == 4
+    state = State()
+    await heard(store=store).run("x", conversation="d")
+    await heard(store=other).run("y", conversation="d")
+    agent = heard(store=store, instructions=instruct)
+    result = await agent.run("z", conversation="d", state=state)
+    assert list(result.state.packed().values()) == [1]
     await store.close()
     await other.close()
 
@@ -184,11 +212,14 @@ async def test_a_start_that_is_refused_leaves_nothing(store: Noting) -> None:
     await agent.run("1", run_id="taken", conversation="c")
     before = await store.head("c")
     for conversation in ("c", None):
-        with pytest.raises(RunFailed, match="no instructions today"):
-            await agent.run("2", conversation=conversation, instructions=fails)
         with pytest.raises(InvalidId, match="taken"):
             await agent.run("2", conversation=conversation, run_id="taken")
+    with pytest.raises(RunFailed, match="no instructions today"):
+        await agent.run("2", instructions=fails)
     assert await store.list() == [before]
+    with pytest.raises(RunFailed, match="no instructions today"):
+        await agent.run("2", conversation="c", instructions=fails)
+    assert [(head.revision, head.owner) for head in await store.list()] == [(2, None)]
     assert (await agent.run("3", conversation="c")).output == "3 messages"
 
 
@@ -205,3 +236,114 @@ async def test_cancelled_while_the_first_batch_is_written(store: Noting) -> None
     assert (head.status, head.owner) == ("stopped", None)
     with pytest.raises(ConversationNotFound):
         await store.head("c")
+
+
+@pytest.mark.parametrize("kind", [Noting, Unready])
+async def test_cancelled_while_the_first_batch_is_refused(
+    kind: type[SQLiteStore], tmp_path: Path
+) -> None:
+    """The cancellation is what counts: nobody is waited for, asked to stop, or paid."""
+    store, other = kind(tmp_path / "chat.db"), SQLiteStore(tmp_path / "chat.db")
+    model = ScriptedModel(["1", "unheard"])
+    agent = Agent("a", model, store=store)
+    await agent.run("1", conversation="c")
+    _, lease = await other.claim("c", "another@elsewhere", 15)
+    locked = sqlite3.connect(tmp_path / "chat.db", isolation_level=None)
+    locked.execute("BEGIN IMMEDIATE")
+    run = agent.start("2", conversation="c", if_busy="interrupt")
+    for _ in range(20):
+        await asyncio.sleep(0)
+    stopping = asyncio.ensure_future(run.cancel())
+    await asyncio.sleep(0)
+    locked.execute("ROLLBACK")
+    locked.close()
+    stopped = await stopping
+    assert stopped is not None
+    assert stopped.stop_reason == "cancelled"
+    assert len(model.requests) == 1
+    head = await other.head("c")
+    assert (head.revision, head.lease) == (2, lease)
+    await store.close()
+    await other.close()
+
+
+@pytest.mark.parametrize("way", ["run", "append"])
+async def test_cancelled_while_the_conversation_is_taken(way: str, tmp_path: Path) -> None:
+    """Whatever was taken is let go: the next one need not wait for a lease to end."""
+    path = tmp_path / "chat.db"
+    store, other = SQLiteStore(path), SQLiteStore(path)
+    await heard(store=other).run("1", conversation="c")
+    conversation = await Conversation.open("c", store=store)
+    locked = sqlite3.connect(path, isolation_level=None)
+    locked.execute("BEGIN IMMEDIATE")
+    ways: dict[str, Callable[[], Any]] = {
+        "run": lambda: heard(store=store).run("2", conversation="c"),
+        "append": lambda: conversation.append([Message.user("2")]),
+    }
+    task = asyncio.ensure_future(ways[way]())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    locked.execute("ROLLBACK")
+    locked.close()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await other.head("c")).lease is None
+    assert (await heard(store=other).run("3", conversation="c")).stop_reason == "answer"
+    await store.close()
+    await other.close()
+
+
+async def test_a_result_may_be_written_to(store: Noting) -> None:
+    """What a caller does to the messages of a result changes no later run of the conversation."""
+    sent: list[list[str]] = []
+
+    class Wire:
+        status = 200
+        headers: Mapping[str, str] = {"content-type": "application/json"}
+
+        async def send(self, request: HttpRequest) -> Wire:
+            sent.append([each["content"] for each in json.loads(request.body)["messages"]])
+            return self
+
+        async def read(self) -> bytes:
+            said = {"role": "assistant", "content": "fine"}
+            return json.dumps({"choices": [{"message": said, "finish_reason": "stop"}]}).encode()
+
+        async def pieces(self) -> AsyncIterator[bytes]:
+            yield await self.read()
+
+        async def close(self) -> None:
+            """There is no connection."""
+
+    model = OpenAI("m", api_key="k", transport=Wire())
+    agent = Agent("a", model, store=store)
+    result = await agent.run("Seven.", conversation="c")
+    result.messages.append(Message.user("Give this a title."))
+    await model.complete(ModelRequest(messages=Thread(result.messages)))
+    await model.complete(ModelRequest(messages=result.messages))  # pyright: ignore[reportArgumentType] it is one
+    await agent.run("What is 2+2?", conversation="c")
+    assert sent[-1] == ["Seven.", "fine", "What is 2+2?"]
+
+
+async def test_an_end_that_took_long_is_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result says what the journal says, also when a locked file was waited for too long."""
+    monkeypatch.setattr(settle, "SETTLE_SECONDS", 0.01)
+    store = SQLiteStore(tmp_path / "chat.db")
+    model = Hanging()
+    run = Agent("a", model, store=store).start("1", conversation="c")
+    await model.asked.wait()
+    locked = sqlite3.connect(tmp_path / "chat.db", isolation_level=None)
+    locked.execute("BEGIN IMMEDIATE")
+    stopping = asyncio.ensure_future(run.cancel("enough"))
+    await asyncio.wait([stopping], timeout=0.1)
+    locked.execute("ROLLBACK")
+    locked.close()
+    stopped = await stopping
+    assert stopped is not None
+    assert (stopped.stop_reason, stopped.reason) == ("cancelled", "enough")
+    assert (await store.head("c")).status == "stopped"
+    await store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pytest
@@ -16,6 +17,7 @@ from treadle import (
     Run,
     StoreUnavailable,
 )
+from treadle.agent.owner import is_dead, owner_here
 from treadle.ports.store import Lease
 from treadle.testing import FakeClock, FunctionModel
 
@@ -139,3 +141,13 @@ def test_a_renewal_that_fails_fails_the_run(
     hurry(main())
 
     assert len(store.renewed) == 1 or again
+
+
+def test_a_run_id_may_hold_what_parts_an_owner() -> None:
+    """J7: whether such a run's process is dead is known as of any other."""
+    here = owner_here("ann@example.com")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    assert Lease("c", here, 1, at).run_id == "ann@example.com"
+    assert Lease("c", "nobody", 1, at).run_id == "nobody"
+    gone = f"{here.rpartition('-')[0]}-1"  # the same process ID, begun at another time
+    assert (is_dead(here), is_dead(gone)) == (False, is_dead(gone.replace("ann@", "ann.")))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
 
 from tests.agent.parts import Failing
-from treadle import Agent, MemoryStore, Message, RunFailed
-from treadle.agent.views import MOST_MESSAGES, MOST_VIEWS, Views, views_of
+from treadle import Agent, Image, MemoryStore, Message, RunFailed
+from treadle.agent.views import MOST_MEDIA_BYTES, MOST_MESSAGES, MOST_VIEWS, Views, views_of
 from treadle.journal import MessageAdded, RunBegan
 from treadle.ports.store import Batch, Head
 from treadle.testing import FakeClock, FunctionModel
@@ -221,3 +222,43 @@ def test_each_store_has_views_of_its_own() -> None:
 
     assert views_of(store) is views_of(store)
     assert views_of(store) is not views_of(other)
+
+
+def showing(size: int) -> View:
+    """A view of one message with so many bytes of a picture."""
+    view = View()
+    picture = Image.from_bytes(b"x" * size, "image/png")
+    view.take_in(1, [RunBegan(run_id="r", at=AT, agent="a", input=Message.user(picture))])
+    return view
+
+
+def test_media_count() -> None:
+    """Views with many bytes of media give way, and one with too many is not kept at all."""
+    views, size = Views(), MOST_MEDIA_BYTES // 3
+    for name in ("a", "b", "c", "d"):
+        views.put(head_of(name), showing(size))
+    assert views.take(head_of("a")).messages == []
+    assert len(views.take(head_of("d")).messages) == 1
+    views.put(head_of("e"), showing(MOST_MEDIA_BYTES + 1))
+    assert views.take(head_of("e")).messages == []
+
+
+def test_threads_may_share_them() -> None:
+    """What is counted stays right: each view that is put can be taken once."""
+    views = Views()
+
+    def work(number: int) -> int:
+        found = 0
+        for turn in range(300):
+            name = f"{number}-{turn % 7}"
+            views.put(head_of(name), view_of(MOST_MESSAGES // 50))
+            found += bool(views.take(head_of(name)).messages)
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+    for number in range(4):
+        for turn in range(7):
+            views.take(head_of(f"{number}-{turn}"))
+    views.put(head_of("last"), view_of(MOST_MESSAGES))
+    assert len(views.take(head_of("last")).messages) == MOST_MESSAGES

@@ -256,9 +256,8 @@ class Conversation:
     @asynccontextmanager
     async def _owned(self) -> AsyncGenerator[tuple[Head, Ownership]]:
         ownership = Ownership(self._store, lost=log.debug)
-        head = await ownership.claim(self.id, WRITER)
         try:
-            yield head, ownership
+            yield await ownership.claim(self.id, WRITER), ownership
         finally:
             await ownership.release()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from treadle.agent.owner import is_dead, owner_here
+from treadle.agent.unbroken import unbroken
 from treadle.errors import ConversationBusy, LeaseLost, StoreUnavailable, TreadleError
 from treadle.ports.store import Head, Lease, Store
 
@@ -57,9 +58,7 @@ class Ownership:
         owner, dead = owner_here(run_id), None
         while True:
             try:
-                head, lease = await self._store.claim(
-                    conversation_id, owner, LEASE_SECONDS, instead_of=dead
-                )
+                head = await unbroken(self._take(conversation_id, owner, dead))
             except ConversationBusy as error:
                 lease = error.lease
                 if lease.fence != dead and await asyncio.to_thread(is_dead, lease.owner):
@@ -72,8 +71,14 @@ class Ownership:
                     raise
                 await asyncio.sleep(min(LOOK_SECONDS, max(0.01, error.seconds_left)))
             else:
-                self.took(lease)
                 return head
+
+    async def _take(self, conversation_id: str, owner: str, dead: int | None) -> Head:
+        head, lease = await self._store.claim(
+            conversation_id, owner, LEASE_SECONDS, instead_of=dead
+        )
+        self.took(lease)
+        return head
 
     def took(self, lease: Lease) -> None:
         """The conversation was taken."""

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from treadle.agent.inbox import Inbox
 from treadle.agent.lease import LEASE_SECONDS, Ownership
-from treadle.agent.outside import ask_to_stop
 from treadle.agent.owner import owner_here
 from treadle.agent.setup import RunStart
+from treadle.agent.takeover import take_over
 from treadle.agent.unbroken import done, unbroken
 from treadle.agent.views import views_of
 from treadle.errors import (
-    ConversationBusy,
     InvalidInput,
     RevisionConflict,
     StoreError,
@@ -72,6 +71,12 @@ class Ledger:
         return self.view.runs.get(self.start.run_id)
 
     @property
+    def at_rest(self) -> bool:
+        """Whether the journal tells that the run has ended or paused."""
+        record = self.record
+        return record is not None and record.status != "running"
+
+    @property
     def knows_end(self) -> bool:
         """Whether the journal tells that the run is over."""
         record = self.record
@@ -110,7 +115,7 @@ class Ledger:
             InvalidInput: `history=` was given for a conversation that has begun.
         """
         store, start = self.store, self.start
-        self._head = head = await self._claim()
+        self._head = head = await take_over(self._ownership, store, start)
         if head.revision and start.history:
             raise InvalidInput(
                 f"Conversation {start.conversation_id!r} has begun; history= only seeds a new one. "
@@ -127,21 +132,10 @@ class Ledger:
     def _owned(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(ATTEND_SECONDS, self._attend)
 
-    async def _claim(self) -> Head:
-        start, claim = self.start, self._ownership.claim
-        if start.if_busy != "interrupt":
-            return await claim(start.conversation_id, start.run_id, wait=start.if_busy == "wait")
-        try:
-            return await claim(start.conversation_id, start.run_id)
-        except ConversationBusy:
-            why = f"Run {start.run_id!r} takes over."
-            await ask_to_stop(self.store, start.conversation_id, why)
-            return await claim(start.conversation_id, start.run_id, wait=True)
-
     def remember(self, thread: Thread) -> None:
         """Let the next run of the conversation know how this one's messages were encoded."""
         if self.view.settled == thread:
-            self.view.settled.encoded = thread.encoded
+            self.view.settled.encoded = dict(thread.encoded)  # the result's own may be added to
 
     async def close(self) -> None:
         """Let the conversation go, and remember what is known of it."""
@@ -200,9 +194,11 @@ class Ledger:
         else:
             begun = self._beginning.begin_claim_and_append(*asked, known=self._head)
             cancelled = await done(begun)
-            self._entered(*begun.result(), entries)
+            if begun.exception() is None:
+                self._entered(*begun.result(), entries)
             if cancelled:
                 raise asyncio.CancelledError
+            begun.result()  # raises what refused it
 
     async def _entering(self, asked: tuple[str, str, float, Sequence[AnyEntry]]) -> None:
         taken = await self.store.claim_and_append(*asked, known=self._head)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from treadle.agent.act import Actor
 from treadle.agent.ask import BudgetSpent
+from treadle.agent.begin import begin
 from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
 from treadle.agent.final import Final
@@ -62,7 +63,7 @@ class Loop:
         work, resumption = self._work, self._work.start.resumption
         if resumption is not None:
             return await reopen(work, resumption)
-        await work.open()
+        await begin(work)
         return None
 
     async def _turns(self) -> Ending:

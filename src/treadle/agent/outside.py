@@ -110,8 +110,8 @@ def looking_into(store: Store, conversation_id: str) -> Look:
 
 async def ask_to_stop(store: Store, conversation_id: str, reason: str) -> None:
     """Ask the run under way, or about to begin, to stop; nothing when there is none."""
-    owner = (await store.head(conversation_id)).owner or ""
-    opening = owner.partition("@")[0]
+    lease = (await store.head(conversation_id)).lease
+    opening = "" if lease is None else lease.run_id
 
     def entries(view: View) -> Sequence[AnyEntry]:
         last = view.last_run

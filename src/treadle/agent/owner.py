@@ -19,7 +19,7 @@ def is_dead(owner: str) -> bool:
     False also when that cannot be known: another machine, another container, no `/proc`. It reads
     a file.
     """
-    place, _, process = owner.partition("@")[2].rpartition("/")
+    place, _, process = owner.rpartition("@")[2].rpartition("/")
     here, _, _ = _here[0].rpartition("/")
     if not place or place != here:
         return False

@@ -39,7 +39,9 @@ async def settle(work: Work, ending: Ending) -> AnyResult:
     except asyncio.CancelledError:
         ending.raises = True
     except Exception as error:  # noqa: BLE001 the border of a run: a store's driver may raise anything
-        if ending.error is None:
+        if work.recorder is not None and work.recorder.at_rest:  # it took long, and it is stored
+            work.mail.settle()
+        elif ending.error is None:
             ending = Ending(stop_reason="failed", error=_not_stored(error), raises=ending.raises)
     result = _result(work, ending)
     _tell(work, ending, result)

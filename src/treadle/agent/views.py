@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
+from itertools import islice
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.messages import Audio, File, Image, ToolResult
 from treadle.ports.store import Head, Store
 from treadle.view import View
 
 MOST_VIEWS = 256
 MOST_MESSAGES = 20_000
+MOST_MEDIA_BYTES = 64_000_000
+
+
+class _Kept(Struct, frozen=True):
+    """A view, the head that belongs to it, and what they weigh."""
+
+    head: Head
+    view: View
+    messages: int
+    media: int
 
 
 class Views:
@@ -22,39 +36,66 @@ class Views:
     """
 
     def __init__(self) -> None:
-        self._views: OrderedDict[str, tuple[Head, View]] = OrderedDict()
-        self._messages = 0
+        self._views: OrderedDict[str, _Kept] = OrderedDict()
+        self._lock = threading.Lock()  # event loops of several threads may share a store
+        self._messages = self._media = 0
 
     def take(self, head: Head) -> View:
         """Return what is known of the conversation, at the head's revision or before it."""
-        known = self._views.pop(head.conversation_id, None)
+        with self._lock:
+            known = self._pop(head.conversation_id)
         if known is None:
             return View()
-        before, view = known
-        self._messages -= len(view.messages)
+        before, view = known.head, known.view
         same = before.created_at == head.created_at and view.revision <= head.revision
         return view if same else View()
 
     def take_known(self, conversation_id: str) -> tuple[Head, View] | None:
         """Return what is known of the conversation, with the head that belongs to it."""
-        known = self._views.pop(conversation_id, None)
+        with self._lock:
+            known = self._pop(conversation_id)
         if known is None:
             return None
-        head, view = known
-        self._messages -= len(view.messages)
-        return replace(head, revision=view.revision), view
+        return replace(known.head, revision=known.view.revision), known.view
 
     def put(self, head: Head, view: View) -> None:
         """Keep a view; the ones that were not used for longest give way."""
-        self.take(head)  # one that another run put back meanwhile gives way
-        size = len(view.messages)
-        if size > MOST_MESSAGES:
-            return
-        self._views[head.conversation_id] = (head, view)
-        self._messages += size
-        while len(self._views) > MOST_VIEWS or self._messages > MOST_MESSAGES:
-            _, (_, oldest) = self._views.popitem(last=False)
-            self._messages -= len(oldest.messages)
+        kept = _Kept(head, view, len(view.settled), _media_bytes(view))
+        with self._lock:
+            self._pop(head.conversation_id)  # one that another run put back meanwhile gives way
+            if kept.messages > MOST_MESSAGES or kept.media > MOST_MEDIA_BYTES:
+                return
+            self._views[head.conversation_id] = kept
+            self._messages += kept.messages
+            self._media += kept.media
+            while (
+                len(self._views) > MOST_VIEWS
+                or self._messages > MOST_MESSAGES
+                or self._media > MOST_MEDIA_BYTES
+            ):
+                self._pop(next(iter(self._views)))
+
+    def _pop(self, conversation_id: str) -> _Kept | None:
+        kept = self._views.pop(conversation_id, None)
+        if kept is not None:
+            self._messages -= kept.messages
+            self._media -= kept.media
+        return kept
+
+
+def _media_bytes(view: View) -> int:
+    """Return the bytes of the media in a history; only messages that came since are looked at."""
+    seen, size = view.weighed
+    settled = view.settled
+    if seen > len(settled):  # it was reset
+        seen = size = 0
+    for message in islice(settled, seen, None):
+        for part in message.parts:
+            for each in part.parts if isinstance(part, ToolResult) else (part,):
+                if isinstance(each, Image | Audio | File) and each.content is not None:
+                    size += len(each.content)
+    view.weighed = (len(settled), size)
+    return size
 
 
 _known: WeakKeyDictionary[Store, Views] = WeakKeyDictionary()

@@ -20,10 +20,9 @@ from treadle.agent.mail import Mail
 from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunSetup, RunStart
 from treadle.agent.standing import Standing
-from treadle.errors import ConversationBusy, InvalidInput, RevisionConflict, TreadleError
+from treadle.errors import TreadleError
 from treadle.events import (
     Event,
-    RunStarted,
     StopReason,
 )
 from treadle.ids import new_span_id
@@ -33,17 +32,15 @@ from treadle.journal import (
     RunEnded,
 )
 from treadle.limits import Budget
-from treadle.messages import Message, Thread, ToolResult
+from treadle.messages import Message, ToolResult
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.model import ModelReply
 from treadle.ports.store import Store
 from treadle.prompts.render import render_instructions
-from treadle.state.scoped import State, StateWrite
+from treadle.state.scoped import State
 from treadle.tools.execute import ToolRunner
 from treadle.tools.outcome import ToolOutcome
 from treadle.usage import NOTHING
-from treadle.values import Plain
-from treadle.view import View
 
 
 class Work:
@@ -52,7 +49,7 @@ class Work:
     `answers` are the results of a reply whose calls are being run. `answers_by_tool` is whether
     typed output comes as a tool call. `stop` is how the run is to end early, and `task` the one
     that carries it out, whose caller had cancelled it `cancels` times before. `opened` is whether
-    the run has begun.
+    the run has begun. `written` is how many of the context's writes the journal has.
     """
 
     ctx: RunContext
@@ -88,51 +85,12 @@ class Work:
         self.answers_by_tool = _answers_by_tool(setup)
         if setup.output is not None and self.answers_by_tool:
             self.specs = (*self.specs, setup.output.tool_spec)
-        self._written = 0
+        self.written = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def record_into(self, store: Store) -> Recorder:
         """Return the recorder of this run in a store."""
         return Recorder(store, self.start, self.inbox, lost=self._fail, cancelled=self._cancel)
-
-    async def open(self) -> None:
-        """Read the conversation, render the system prompt, and write that the run begins."""
-        recorder = self.recorder
-        if recorder is None or not await self._begun_as_known(recorder):
-            await self._begin(None if recorder is None else await recorder.open())
-        await self.mail.open(recorder)
-        self.tell(RunStarted, self.start.conversation_id)
-
-    async def _begun_as_known(self, recorder: Recorder) -> bool:
-        """Begin in the conversation as this process knows it; whether it still was so, and free."""
-        known = recorder.open_known()
-        if known is None:
-            return False
-        try:
-            await self._begin(known)
-        except (ConversationBusy, RevisionConflict, InvalidInput):
-            recorder.close_known()
-            return False
-        return True
-
-    async def _begin(self, view: View | None) -> None:
-        start, setup = self.start, self.setup
-        packed: dict[str, Plain] = {}
-        if view is not None:
-            packed = view.state
-            self.thread = Thread(view.messages or start.history)  # both are the journal's
-            self.thread.extend(self.inbox.waiting.values())
-        if start.input is not None:
-            self.thread.append(start.input)
-        elif not self.thread:
-            raise InvalidInput("There is nothing to say: no input, and nothing was said before.")
-        state, writes = _begin_state(start.state, packed)
-        self.build(state, start.metadata)
-        await self.render()
-        if self.recorder is not None:
-            self._written = len(self.ctx.writes)
-            given = [*writes, *self.ctx.writes]
-            await self.recorder.began(setup.agent, setup.definition, given)
 
     async def render(self) -> None:
         """Render the system prompt."""
@@ -221,9 +179,9 @@ class Work:
 
     async def record_state(self) -> None:
         """Write the state that middleware and instructions changed since the last time."""
-        writes = self.ctx.writes[self._written :]
+        writes = self.ctx.writes[self.written :]
         if writes and self.recorder is not None:
-            self._written += len(writes)
+            self.written += len(writes)
             await self.recorder.state_changed(writes)
 
     def count(self, outcome: ToolOutcome, *, again: bool = False) -> None:
@@ -304,22 +262,3 @@ def _answers_by_tool(setup: RunSetup) -> bool:
         return False
     profile = setup.profile
     return not (profile.native_output_with_tools if len(setup.registry) else profile.native_output)
-
-
-def _begin_state(
-    given: State | Mapping[str, Any] | None, packed: dict[str, Any]
-) -> tuple[State, tuple[StateWrite, ...]]:
-    """Return the run's state and what of it the journal does not have yet."""
-    if not given and not packed and not isinstance(given, State):
-        return State(), ()
-    if isinstance(given, State):
-        if packed:
-            raise InvalidInput(
-                "The conversation has state of its own; pass state= as a dict of keys to set, "
-                "not as a State."
-            )
-        return given, tuple(StateWrite(key, value) for key, value in given.packed().items())
-    state = State.from_packed(packed)
-    writes = tuple(StateWrite(key, plain) for key, plain in (given or {}).items())
-    state.apply(writes)
-    return state, writes

@@ -39,6 +39,12 @@ class Lease(Struct, frozen=True, gc=False):
     fence: int
     expires_at: datetime
 
+    @property
+    def run_id(self) -> str:
+        """The run that owns the conversation: what stands before the last @ in `owner`."""
+        run_id, at, _ = self.owner.rpartition("@")
+        return run_id if at else self.owner
+
 
 class Head(Struct, frozen=True, kw_only=True, gc=False):
     """What can be known of a conversation without reading its journal.

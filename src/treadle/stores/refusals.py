@@ -60,7 +60,7 @@ def busy(lease: Lease, now: datetime) -> ConversationBusy:
     """Return the error for a claim while another's lease is alive."""
     left = (lease.expires_at - now).total_seconds()
     error = ConversationBusy(
-        f"Conversation {lease.conversation_id!r} is owned by run {lease.owner.partition('@')[0]!r} "
+        f"Conversation {lease.conversation_id!r} is owned by run {lease.run_id!r} "
         f"for another {left:.1f} s."
     )
     error.lease, error.seconds_left = lease, left
