@@ -15,7 +15,8 @@ from hypothesis import settings
 from tests.loopback import Loopback, serve
 
 # No test may reach a real provider by accident, or behave otherwise on a machine that has a key.
-for name in [name for name in os.environ if name.startswith(("OPENAI_", "ANTHROPIC_", "GEMINI_"))]:
+PROVIDERS = ("OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_")
+for name in [name for name in os.environ if name.startswith(PROVIDERS)]:
     del os.environ[name]
 
 settings.register_profile("treadle", deadline=None, derandomize="CI" in os.environ)
@@ -47,14 +48,15 @@ def unblocked() -> Iterator[None]:
 
 @pytest.fixture
 def scripted_openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Loopback]]:
-    """Put a server in OpenAI's place that answers from a file of replies, or not at all."""
+    """Put a server in the providers' place that answers from a file of replies, or not at all."""
     with ExitStack() as stack:
 
         def start(replies: Path) -> Loopback:
             """Serve the replies in this file (see `tests/loopback.py` for their form)."""
             held = replies.read_text(encoding="utf-8") if replies.exists() else "[]"
             server = stack.enter_context(serve(json.loads(held), str(replies)))
-            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            for place in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+                monkeypatch.setenv(place, server.url)
             monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted")
             return server
 

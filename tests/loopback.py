@@ -1,4 +1,4 @@
-"""A server on this machine that speaks OpenAI Chat Completions and answers from a list."""
+"""A server on this machine that answers from a list: in Chat Completions, or what stands there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from typing import Any
 
-# A reply as JSON: a text, `{"call": name, "arguments": {...}}`, or a list of such calls.
+# A reply as JSON: a text, `{"call": name, "arguments": {...}}`, or a list of such calls; or
+# `{"body": {...}}`, sent as it stands, in whatever protocol, with a "status" where it is not 200.
 Call = dict[str, Any]
 Reply = str | Call | list[Call]
 
@@ -60,7 +61,10 @@ def serve(replies: list[Reply], origin: str) -> Generator[Loopback]:
                 refusal = {"error": {"message": str(error), "type": "invalid_request_error"}}
                 self._send(400, "application/json", json.dumps(refusal))
                 return
-            if request.get("stream"):
+            if isinstance(reply, dict) and "body" in reply:
+                body = json.dumps(reply["body"])
+                self._send(reply.get("status", 200), "application/json", body)
+            elif request.get("stream"):
                 self._send(200, "text/event-stream", streamed(reply, request["model"]))
             else:
                 self._send(200, "application/json", whole(reply, request["model"]))

@@ -17,6 +17,7 @@ from typing import Any, get_args
 import msgspec
 
 from tools.reference_examples import AN_ERROR, AN_EVENT, SETTINGS
+from tools.reference_rows import PRICE_HEADER, SERVER_HEADER, VENDORS, price_rows, server_rows
 from treadle import (
     Agent,
     Conversation,
@@ -46,8 +47,10 @@ from treadle import (
 from treadle.agent.run import Run
 from treadle.agent.setup import ResumeOptions, RunOptions
 from treadle.cli.main import main as treadle_command
+from treadle.models import Cache, Fallback, RateLimit
 from treadle.ports.model import ModelProfile
-from treadle.providers import OpenAI
+from treadle.providers import Anthropic, Gemini, OpenAI, OpenAIResponses
+from treadle.providers.prices import AS_OF, TABLE
 from treadle.tools.tool import OPTION_FIELDS
 
 ROOT = Path(__file__).parents[1]
@@ -108,10 +111,35 @@ def tools_page() -> str:
 
 def models_page() -> str:
     """Return how models are set up."""
-    kinds = (ModelSettings, OpenAI, Price, Retry, ModelProfile)
+    kinds = (ModelSettings, OpenAI, OpenAIResponses, Anthropic, Gemini, Price, Retry, ModelProfile)
     header = ("Field", "Type", "Default")
-    tables = (section(kind, table(header, settings_of(kind))) for kind in kinds)
-    return page("Models", SETTINGS, *tables)
+    tables = [section(kind, table(header, settings_of(kind))) for kind in kinds]
+    header = ("Argument", "Type", "Default")
+    wrappers = (Fallback, RateLimit, Cache)
+    more = (section(kind, table(header, arguments_of(kind))) for kind in wrappers)
+    return page("Models", SETTINGS, *tables, *more)
+
+
+def servers_page() -> str:
+    """Return the servers that are known by name."""
+    return page(
+        "Servers by name",
+        'A name goes into a string, `"groq:MODEL"`, or into `OpenAI("MODEL", server="groq")`: '
+        "see [compatible servers](../how-to/compatible-servers.md).",
+        table(SERVER_HEADER, server_rows()),
+    )
+
+
+def prices_page() -> str:
+    """Return the prices and windows of common models."""
+    return page(
+        "Prices",
+        f"What vendors listed on {AS_OF}, in US dollars for a million tokens on the standard tier. "
+        "It holds on the vendor's own server; `price=` and `window=` overrule it.",
+        "A date or `latest` at the end of a name does not matter. Where a cache price is missing, "
+        "cached tokens cost what input costs.",
+        *(f"## {VENDORS[each]}\n\n{table(PRICE_HEADER, price_rows(each))}" for each in TABLE),
+    )
 
 
 def events_page() -> str:
@@ -177,6 +205,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "conversations.md": conversations_page,
     "tools.md": tools_page,
     "models.md": models_page,
+    "servers.md": servers_page,
+    "prices.md": prices_page,
     "events.md": events_page,
     "errors.md": errors_page,
     "command-line.md": command_page,
@@ -209,7 +239,7 @@ def marked(row: Cells, header: Cells) -> Cells:
     return tuple(cell.replace("|", "\\|") for cell in cells)
 
 
-PROSE = ("What it is", "Brings")
+PROSE = {"What it is", "Brings", *SERVER_HEADER, *PRICE_HEADER}
 
 
 def prose(thing: object) -> str:
@@ -244,6 +274,14 @@ def settings_of(kind: Any) -> Iterator[Cells]:
     for each in fields(kind):
         if each.init and not each.name.startswith("_"):
             yield each.name, types[each.name], shown(each.default, each.default_factory)
+
+
+def arguments_of(kind: type) -> Iterator[Cells]:
+    """Yield name, type and default of each argument of a class that is not made of its fields."""
+    for name, each in inspect.signature(kind).parameters.items():
+        default = MISSING if each.default is each.empty else each.default
+        starred = "*" if each.kind is each.VAR_POSITIONAL else ""
+        yield starred + name, str(each.annotation), shown(default, MISSING)
 
 
 def shown(default: object, factory: object) -> str:
