@@ -63,8 +63,7 @@ def write_at(fd: int, end: int, data: bytes) -> None:
         _write_all(fd, data, end)
         sync(fd)
     except OSError:
-        with suppress(OSError):
-            os.ftruncate(fd, end)
+        cut_at(fd, end)
         raise
 
 
@@ -91,9 +90,25 @@ def write_fresh(path: Path, data: bytes) -> None:
 
 def replace_quickly(path: Path, data: bytes) -> None:
     """Write a small file whole, in place of one that is there; a loss of power may undo it."""
+    with prepared(path, data) as beside:
+        os.replace(beside, path)
+
+
+@contextmanager
+def prepared(path: Path, data: bytes) -> Generator[Path]:
+    """Give a small file, not yet on the disk, that may take the place of `path` by its name."""
     beside = path.with_name(f".{path.name}.{new_stamp()}")
-    beside.write_bytes(data)
-    os.replace(beside, path)
+    try:
+        beside.write_bytes(data)
+        yield beside
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def cut_at(fd: int, end: int) -> None:
+    """Take away what is behind `end`, as far as the disk allows."""
+    with suppress(OSError):
+        os.ftruncate(fd, end)
 
 
 def sync(fd: int) -> None:

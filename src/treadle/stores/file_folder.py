@@ -24,8 +24,10 @@ from treadle.ids import new_stamp
 from treadle.ports.store import Batch, Head
 from treadle.stores.codec import digest_of
 from treadle.stores.file_disk import (
+    cut_at,
     file_name,
     locked,
+    prepared,
     replace_quickly,
     sync_folder,
     write_at,
@@ -65,7 +67,14 @@ class Journal:
         self.path = path
         self._folder = path.parent
         self._line = last_line(fd, path)
-        self.head = whole_head(conversation_id, self._line.head, self._note())
+        note = self._note()
+        try:
+            self.head = whole_head(conversation_id, self._line.head, note)
+        except OverflowError as error:
+            raise CorruptJournal(
+                f"{path}: the last line, or lease.json beside it, has a time that is beyond the "
+                f"calendar ({error})."
+            ) from error
 
     @property
     def end(self) -> int:
@@ -82,11 +91,23 @@ class Journal:
         line = batch_line(data, line_head(head, self._line.head.let_go))
         write_at(self.fd, self._line.end, line)
 
+    def enter(self, head: Head, data: bytes) -> None:
+        """Write the batch that makes this head, with its lease; both or nothing."""
+        if head.lease is None:  # it came and went: the line tells of it
+            self.append(head, data)
+            return
+        path = self._folder / "lease.json"
+        with prepared(path, _note_of(head)) as beside:
+            self.append(head, data)
+            try:
+                os.replace(beside, path)
+            except OSError:
+                cut_at(self.fd, self._line.end)
+                raise
+
     def lease(self, head: Head) -> None:
         """Note the lease of this head. Whoever holds it ends with the power, so no disk waits."""
-        until = 0 if head.lease is None else microseconds(head.lease.expires_at)
-        note = LeaseNote(head.fence, head.owner, until)
-        replace_quickly(self._folder / "lease.json", msgspec.json.encode(note))
+        replace_quickly(self._folder / "lease.json", _note_of(head))
 
     def lines(self, after: int) -> list[Line]:
         """Return the lines after a revision; -1 gives the first line, too."""
@@ -124,7 +145,8 @@ class Journal:
     def blobs(self) -> list[Path]:
         """Return the files of its content."""
         try:
-            return [each for each in (self._folder / "blobs").iterdir() if each.name[0] != "."]
+            every = list((self._folder / "blobs").iterdir())
+            return [each for each in every if _DIGEST.fullmatch(each.name)]
         except FileNotFoundError:
             return []
 
@@ -184,11 +206,32 @@ class Folder:
                 raise not_found(conversation_id) from None
             yield Journal(conversation_id, path, fd)
 
-    def begin(self, conversation_id: str, now: datetime) -> bool:
-        """Make a conversation; False when there is one."""
+    @contextmanager
+    def begun(self, conversation_id: str, now: datetime) -> Generator[Journal | None]:
+        """Make a conversation and give it, locked from its first moment; None when there is one.
+
+        Whoever fails with it has not made it: it is taken away again before others can use it.
+        """
         if self._journal(conversation_id).exists():
-            return False
-        return self._make(conversation_id, [header(conversation_id, new_head(now))], ())
+            yield None
+            return
+        gone: Path | None = None
+        try:
+            with self._prepared([header(conversation_id, new_head(now))], ()) as beside:
+                first = beside / "journal.jsonl"
+                with locked(first, alone=True, patience=self._patience) as fd:
+                    if not self._placed(beside, conversation_id):
+                        yield None
+                        return
+                    journal = Journal(conversation_id, self._journal(conversation_id), fd)
+                    try:
+                        yield journal
+                    except BaseException:
+                        gone = self.delete(journal)
+                        raise
+        finally:
+            if gone is not None:
+                self.discard(gone)
 
     def copy(self, source: Journal, revision: int, new_id: str, now: datetime) -> bool:
         """Make a conversation of another's first lines and its content; False when there is one."""
@@ -200,7 +243,8 @@ class Folder:
         first, *lines = [line for line in source.lines(-1) if line.head.revision <= revision]
         copied = [header(new_id, of_copy(first.head))]
         copied += [copied_line(line, of_copy(line.head)) for line in lines]
-        return self._make(new_id, copied, source.blobs())
+        with self._prepared(copied, source.blobs()) as beside:
+            return self._placed(beside, new_id)
 
     def delete(self, journal: Journal) -> Path:
         """Take a conversation away; `discard` what is returned."""
@@ -219,7 +263,7 @@ class Folder:
         for folder in self._conversations.iterdir():
             try:
                 found.append(self._head_in(folder / "journal.jsonl"))
-            except FileNotFoundError:  # deleted meanwhile
+            except (FileNotFoundError, NotADirectoryError):  # deleted meanwhile, or none of ours
                 continue
             except CorruptJournal as error:  # the others are not affected
                 log.warning("left out of a list: %s", error)
@@ -256,16 +300,23 @@ class Folder:
         finally:
             os.close(fd)
 
-    def _make(self, conversation_id: str, lines: Iterable[bytes], blobs: Iterable[Path]) -> bool:
+    @contextmanager
+    def _prepared(self, lines: Iterable[bytes], blobs: Iterable[Path]) -> Generator[Path]:
+        """Give what may become the folder of a conversation by its name."""
         beside = self._temp / f"new-{new_stamp()}"
         beside.mkdir()
         try:
             write_fresh(beside / "journal.jsonl", b"".join(lines))
             _link_all(blobs, beside / "blobs")
             sync_folder(beside)
+            yield beside
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+    def _placed(self, beside: Path, conversation_id: str) -> bool:
+        try:
             os.rename(beside, self._journal(conversation_id).parent)
         except OSError:
-            shutil.rmtree(beside, ignore_errors=True)
             if self._journal(conversation_id).exists():
                 return False
             raise
@@ -278,6 +329,11 @@ class Folder:
             with suppress(FileNotFoundError):
                 if each.name.startswith("gone-") or now - each.stat().st_mtime > _OLD:
                     self.discard(each)
+
+
+def _note_of(head: Head) -> bytes:
+    until = 0 if head.lease is None else microseconds(head.lease.expires_at)
+    return msgspec.json.encode(LeaseNote(head.fence, head.owner, until))
 
 
 def _link_all(blobs: Iterable[Path], folder: Path) -> None:

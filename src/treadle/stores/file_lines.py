@@ -61,7 +61,7 @@ class Line(Struct, frozen=True, gc=False):
     rest: bytes
 
 
-class _Whole(Struct, frozen=True, gc=False):
+class _Whole(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     entries: tuple[AnyEntry, ...]
     head: LineHead
 
@@ -108,7 +108,11 @@ def line_head(head: Head, let_go: int) -> LineHead:
 
 
 def whole_head(conversation_id: str, line: LineHead, note: LeaseNote | None) -> Head:
-    """Return the head that the last line and the note of the lease tell together."""
+    """Return the head that the last line and the note of the lease tell together.
+
+    Raises:
+        OverflowError: a time in them is beyond the calendar.
+    """
     lease: Lease | None = None
     if note is not None and note.owner is not None and note.fence > line.let_go:
         lease = Lease(conversation_id, note.owner, note.fence, moment(note.until))
@@ -187,31 +191,40 @@ def all_batches(fd: int, path: Path) -> list[Batch] | None:
     They do when one is damaged or of a newer version, and when media are kept beside it.
     """
     text = _read(fd, 0, last_line(fd, path).end)
-    if MEDIA in text:
+    first = text.index(b"\n") + 1
+    if MEDIA in text or not _is_plain(text):
+        return None
+    opening = _line(text[:first], first)
+    if opening is None or opening.head.revision != 0:
         return None
     try:
-        found = _decode_lines(memoryview(text)[text.index(b"\n") + 1 :])
+        found = _decode_lines(memoryview(text)[first:])
     except msgspec.DecodeError:
+        return None
+    if len(found) != text.count(b"\n") - 1:
         return None
     if [line.head.revision for line in found] != list(range(1, len(found) + 1)):
         return None
     return [Batch(line.head.revision, line.entries) for line in found]
 
 
-def line_at(fd: int, start: int, path: Path) -> Line | None:
-    """Return the line that begins at a byte, or None where none does."""
-    size = os.fstat(fd).st_size
-    read = b"" if start < size else b"\n"
-    while b"\n" not in read:
-        more = os.pread(fd, max(_BLOCK, len(read)), start + len(read))
-        if not more:
-            return None
-        read += more
-    text = read[: read.index(b"\n") + 1]
-    try:
-        return parsed(text, start + len(text), f"{path}: the line at byte {start}")
-    except CorruptJournal:
+def line_at(fd: int, start: int, end: int, path: Path) -> Line | None:
+    """Return the line that begins at a byte, or None where the whole lines end before it.
+
+    Raises:
+        CorruptJournal: a whole line should begin there, and does not.
+    """
+    if start >= end:
         return None
+    where = f"{path}: the line at byte {start}"
+    read = _read(fd, max(0, start - 1), min(start + _BLOCK, end))
+    if start < 1 or not read.startswith(b"\n"):
+        raise _corrupt(read[1:], where, "no line begins there")
+    text = read[1:]
+    while b"\n" not in text:
+        text = _read(fd, start, min(start + 2 * len(text), end))
+    text = text[: text.index(b"\n") + 1]
+    return parsed(text, start + len(text), where)
 
 
 def parsed(text: bytes, end: int, where: str) -> Line:
@@ -220,6 +233,17 @@ def parsed(text: bytes, end: int, where: str) -> Line:
     if found is None:
         raise _corrupt(text, where, "it is not a line of a journal")
     return found
+
+
+def _is_plain(text: bytes) -> bool:
+    """Whether these lines look as ours do, where JSON alone would let more pass."""
+    count = text.count(b"\n")
+    return (
+        text.count(b"}}\n") == count
+        and text.count(b"\n" + _BEGIN) == count - 1
+        and text.count(_HEAD) >= count
+        and b"\r" not in text
+    )
 
 
 def _line(text: bytes, end: int) -> Line | None:

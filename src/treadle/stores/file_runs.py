@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from treadle.errors import ConversationNotFound
+from treadle.errors import ConversationNotFound, CorruptJournal
 from treadle.ids import new_stamp
 from treadle.ports.store import begins
 from treadle.stores.file_disk import file_name, sync_folder, write_fresh
@@ -51,13 +51,16 @@ class Runs:
         """Note that runs begin with the next line of a journal, all of them or none."""
         beginning = _Beginning(journal.head.conversation_id, journal.created_at, journal.end)
         made: list[str] = []
-        for run_id in run_ids:
-            if not self._made(self._path(run_id), msgspec.json.encode(beginning)):
-                self.undo(made)
-                raise RunIsThere(run_id)
-            made.append(run_id)
-        if made:
-            sync_folder(self._folder.runs)
+        try:
+            for run_id in run_ids:
+                if not self._made(self._path(run_id), msgspec.json.encode(beginning)):
+                    raise RunIsThere(run_id)
+                made.append(run_id)
+            if made:
+                sync_folder(self._folder.runs)
+        except (RunIsThere, OSError):
+            self.undo(made)
+            raise
 
     def undo(self, run_ids: Sequence[str]) -> None:
         """Forget runs whose line was not written, while their journal is still locked."""
@@ -65,7 +68,11 @@ class Runs:
             self._path(run_id).unlink(missing_ok=True)
 
     def find(self, run_id: str) -> str:
-        """Return the conversation that a run is in, or raise `RunNotFound`."""
+        """Return the conversation that a run is in, or raise `RunNotFound`.
+
+        Raises:
+            CorruptJournal: damage hides whether it is there.
+        """
         found = self._beginning(run_id)
         with suppress(ConversationNotFound):
             if found is not None:
@@ -78,6 +85,9 @@ class Runs:
         """Forget a run that never began; return whether its ID is free now.
 
         Only with the journal locked is it certain that nobody is about to write the run.
+
+        Raises:
+            CorruptJournal: damage hides whether it has begun; it is not forgotten.
         """
         with self._folder.settling():
             found = self._beginning(run_id)
@@ -98,31 +108,38 @@ class Runs:
             return
         with self._folder.settling():
             for run_id in run_ids:
-                found = self._beginning(run_id)
-                if found is not None and (found.conversation_id, found.created_at) == (
-                    conversation_id,
-                    created_at,
-                ):
-                    self.undo([run_id])
+                with suppress(CorruptJournal):  # it may be of the original of a copy: it stays
+                    found = self._beginning(run_id)
+                    if found is not None and (found.conversation_id, found.created_at) == (
+                        conversation_id,
+                        created_at,
+                    ):
+                        self.undo([run_id])
 
     def _path(self, run_id: str) -> Path:
         return self._folder.runs / file_name(run_id)
 
     def _beginning(self, run_id: str) -> _Beginning | None:
+        path = self._path(run_id)
         try:
-            return msgspec.json.decode(self._path(run_id).read_bytes(), type=_Beginning)
+            return msgspec.json.decode(path.read_bytes(), type=_Beginning)
         except FileNotFoundError:
             return None
+        except msgspec.DecodeError as error:
+            raise CorruptJournal(
+                f"{path} does not say where run {run_id!r} began: {error}. Restore a copy, or "
+                "delete this file if there is no such run."
+            ) from error
 
     def _made(self, path: Path, data: bytes) -> bool:
         beside = path.with_name(f".{new_stamp()}")
-        write_fresh(beside, data)
         try:
+            write_fresh(beside, data)
             os.link(beside, path)  # whole from its first moment, and only where there is none
         except FileExistsError:
             return False
         finally:
-            beside.unlink()
+            beside.unlink(missing_ok=True)
         return True
 
 
@@ -139,5 +156,8 @@ def runs_in(lines: Sequence[Line], path: Path) -> list[str]:
 def _has(journal: Journal, found: _Beginning, run_id: str) -> bool:
     if journal.created_at != found.created_at:
         return False
-    line = line_at(journal.fd, found.start, journal.path)
-    return line is not None and run_id in runs_in([line], journal.path)
+    line = line_at(journal.fd, found.start, journal.end, journal.path)
+    if line is None:
+        return False
+    # A crash may have left the note, and another batch stand there since.
+    return any(entry.run_id == run_id for entry in batch_of(line, str(journal.path)).entries)

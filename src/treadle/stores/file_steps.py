@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from msgspec.structs import replace
 
 from treadle.errors import ConversationNotFound, CorruptJournal
 from treadle.journal import AnyEntry
 from treadle.ports.clock import Clock
-from treadle.ports.store import Batch, ConversationStatus, Head, Lease, begins
+from treadle.ports.store import Batch, ConversationStatus, Head, Lease
 from treadle.stores.codec import digest_of, digests_in, encode_batch, with_media
 from treadle.stores.file_folder import Folder, Journal
 from treadle.stores.file_lines import MEDIA, batch_of
 from treadle.stores.file_runs import RunIsThere, Runs, runs_in
-from treadle.stores.heads import appended, claimed, entered, place, readable, released, renewed
+from treadle.stores.heads import (
+    appended,
+    beginnings,
+    claimed,
+    entered,
+    place,
+    readable,
+    released,
+    renewed,
+)
 from treadle.stores.refusals import content_not_found, fork_gone, not_the_same, run_taken, taken
 
 
@@ -30,7 +39,9 @@ class Files:
     def create(self, conversation_id: str) -> Head:
         """Begin a conversation where there is none."""
         while True:
-            self.folder.begin(conversation_id, self._clock.now())
+            with self.folder.begun(conversation_id, self._clock.now()) as journal:
+                if journal is not None:
+                    return journal.head
             try:
                 return self.head(conversation_id)
             except ConversationNotFound:
@@ -50,7 +61,7 @@ class Files:
     ) -> int:
         """Write one batch."""
         data, media = encode_batch(entries)
-        run_ids = _distinct(entries)
+        run_ids = beginnings(entries)
         while True:
             try:
                 with self.folder.opened(conversation_id, alone=True) as journal:
@@ -112,16 +123,11 @@ class Files:
         self, conversation_id: str, owner: str, seconds: float, instead_of: int | None
     ) -> tuple[Head, Lease]:
         """Take a conversation."""
-        while True:
-            self.folder.begin(conversation_id, self._clock.now())
-            try:
-                with self.folder.opened(conversation_id, alone=True) as journal:
-                    now = self._clock.now()
-                    head, lease = claimed(journal.head, owner, seconds, instead_of, now)
-                    journal.lease(head)
-                    return head, lease
-            except ConversationNotFound:
-                continue  # somebody deleted it in between
+        with self._there(conversation_id, None) as journal:
+            now = self._clock.now()
+            head, lease = claimed(journal.head, owner, seconds, instead_of, now)
+            journal.lease(head)
+            return head, lease
 
     def claim_and_append(
         self,
@@ -133,25 +139,20 @@ class Files:
     ) -> tuple[Head, Lease]:
         """Take a conversation and write its next batch."""
         data, media = encode_batch(entries)
-        run_ids = _distinct(entries)
+        run_ids = beginnings(entries)
         while True:
-            made = known is None and self.folder.begin(conversation_id, self._clock.now())
             try:
-                with self.folder.opened(conversation_id, alone=True) as journal:
-                    now, before = self._clock.now(), journal.head
+                with self._there(conversation_id, known) as journal:
+                    now = self._clock.now()
                     head, lease = entered(
-                        before, known, conversation_id, owner, seconds, entries, now
+                        journal.head, known, conversation_id, owner, seconds, entries, now
                     )
                     with self._beginning(journal, media, run_ids):
-                        journal.lease(replace(before, fence=lease.fence, lease=lease))
-                        journal.append(head, data)
+                        journal.enter(head, data)
                     return head, lease
             except ConversationNotFound:
-                if known is not None:
-                    raise not_the_same(conversation_id) from None
+                raise not_the_same(conversation_id) from None
             except RunIsThere as error:
-                if made:
-                    self.delete(conversation_id)
                 if not self.runs.settle(error.run_id):
                     raise run_taken(error.run_id) from None
 
@@ -193,6 +194,22 @@ class Files:
         return {each: revision for each, revision in found.items() if revision is not None}
 
     @contextmanager
+    def _there(self, conversation_id: str, known: Head | None) -> Generator[Journal]:
+        """Give a conversation to one who changes it; what nobody knows is made if it is missing."""
+        with ExitStack() as stack:
+            journal: Journal | None = None
+            if known is not None:
+                journal = stack.enter_context(self.folder.opened(conversation_id, alone=True))
+            while journal is None:
+                begun = self.folder.begun(conversation_id, self._clock.now())
+                journal = stack.enter_context(begun)
+                with suppress(ConversationNotFound):  # somebody deleted it in between
+                    journal = journal or stack.enter_context(
+                        self.folder.opened(conversation_id, alone=True)
+                    )
+            yield journal
+
+    @contextmanager
     def _beginning(
         self, journal: Journal, media: Mapping[str, bytes], run_ids: Sequence[str]
     ) -> Generator[None]:
@@ -204,14 +221,6 @@ class Files:
         except OSError:
             self.runs.undo(run_ids)
             raise
-
-
-def _distinct(entries: Sequence[AnyEntry]) -> list[str]:
-    """Return the runs that begin, or raise when one does so twice."""
-    run_ids = begins(entries)
-    if len(set(run_ids)) < len(run_ids):
-        raise run_taken(max(run_ids, key=run_ids.count))
-    return run_ids
 
 
 def _restored(journal: Journal, batch: Batch) -> Batch:

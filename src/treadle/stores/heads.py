@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from treadle.journal import AnyEntry
-from treadle.ports.store import READER, Head, Lease, advanced, anybody_may
-from treadle.stores.refusals import busy, lease_lost, not_at, not_the_same, too_new
+from treadle.ports.store import READER, Head, Lease, advanced, anybody_may, begins
+from treadle.stores.refusals import busy, lease_lost, not_at, not_the_same, run_taken, too_new
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -77,6 +77,14 @@ def released(head: Head, lease: Lease) -> Head:
     if head.lease is None or head.lease.fence != lease.fence:
         return head
     return replace(head, lease=None)
+
+
+def beginnings(entries: Sequence[AnyEntry]) -> list[str]:
+    """Return the IDs of the runs that begin with these, or raise when one would do so twice."""
+    run_ids = begins(entries)
+    if len(run_ids) > 1 and len(set(run_ids)) < len(run_ids):
+        raise run_taken(max(run_ids, key=run_ids.count))
+    return run_ids
 
 
 def readable(head: Head) -> None:

@@ -19,7 +19,7 @@ from treadle.ports.store import (
     advanced,
     begins,
 )
-from treadle.stores.heads import appended, claimed, entered, place, released, renewed
+from treadle.stores.heads import appended, beginnings, claimed, entered, place, released, renewed
 from treadle.stores.refusals import (
     content_not_found,
     fork_gone,
@@ -83,11 +83,11 @@ class MemoryStore:
         fence: int | None = None,
     ) -> int:
         """Write one batch and return its revision; see the port."""
+        batch, runs = tuple(entries), beginnings(entries)
         journal = self._find(conversation_id)
-        batch = tuple(entries)
         with self._lock:
             head = appended(journal.head, expected_revision, batch, fence, self._clock.now())
-            self._begin_runs(conversation_id, batch)
+            self._begin_runs(conversation_id, runs)
             _add(journal, head, batch)
         return head.revision
 
@@ -185,12 +185,12 @@ class MemoryStore:
         known: Head | None,
     ) -> tuple[Head, Lease]:
         """Take the conversation and write its next batch, in one step; see the port."""
-        batch, now = tuple(entries), self._clock.now()
+        batch, runs, now = tuple(entries), beginnings(entries), self._clock.now()
         with self._lock:
             journal = self._journals.get(conversation_id)
             before = None if journal is None else journal.head
             head, lease = entered(before, known, conversation_id, owner, seconds, batch, now)
-            self._begin_runs(conversation_id, batch)
+            self._begin_runs(conversation_id, runs)
             _add(journal or self._begin(conversation_id, now), head, batch)
             return head, lease
 
@@ -228,11 +228,10 @@ class MemoryStore:
             journal = self._journals[conversation_id] = _Journal(head)
         return journal
 
-    def _begin_runs(self, conversation_id: str, batch: Sequence[AnyEntry]) -> None:
+    def _begin_runs(self, conversation_id: str, runs: Sequence[str]) -> None:
         """Note the runs that begin; when one of them has before, raise and note none."""
-        runs = begins(batch)
-        for number, run_id in enumerate(runs):
-            if run_id in self._runs or run_id in runs[:number]:
+        for run_id in runs:
+            if run_id in self._runs:
                 raise run_taken(run_id)
         self._runs.update(dict.fromkeys(runs, conversation_id))
 

@@ -14,9 +14,9 @@ from treadle.ports.store import (
     Lease,
     advanced,
     anybody_may,
-    begins,
 )
 from treadle.stores.codec import encode_batch
+from treadle.stores.heads import beginnings
 
 _AT = datetime(1970, 1, 1, tzinfo=UTC)
 # No entry makes a conversation new, or takes away the ID of its run: what is still so afterwards
@@ -50,7 +50,11 @@ class Move(Struct, frozen=True, kw_only=True):
 
 
 def move_of(expected: int, entries: Sequence[AnyEntry], fence: int | None) -> Move:
-    """Return what appending these entries at this revision does."""
+    """Return what appending these entries at this revision does.
+
+    Raises:
+        InvalidId: a run begins twice.
+    """
     data, media = encode_batch(entries)
     after = advanced(_BLANK, entries, _AT)
     return Move(
@@ -60,7 +64,7 @@ def move_of(expected: int, entries: Sequence[AnyEntry], fence: int | None) -> Mo
         status=None if after.status == "new" else after.status,
         run_id=after.run_id,
         pending=after.pending,
-        runs=tuple(begins(entries)),
+        runs=tuple(beginnings(entries)),
         anybody=anybody_may(entries),
         fence=-1 if fence is None else fence,
         ends=after.lease is None,

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from treadle.errors import CorruptJournal
 from treadle.stores.refusals import not_found
 
 Look = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
@@ -139,11 +140,19 @@ class Waiters:
     async def _look_for(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
             mine = [w for each in self._waiting.values() for w in each if w.loop is loop]
+        await self._tell(mine)
+
+    async def _tell(self, waiters: Sequence[_Waiter]) -> None:
+        names = {waiter.conversation_id for waiter in waiters}
         try:
-            found = await self._look(list({waiter.conversation_id for waiter in mine}))
+            found = await self._look(list(names))
         except Exception as error:  # noqa: BLE001 those who wait get it
-            for waiter in mine:
+            if isinstance(error, CorruptJournal) and len(names) > 1:  # that of one of them
+                for name in names:
+                    await self._tell([each for each in waiters if each.conversation_id == name])
+                return
+            for waiter in waiters:
                 waiter.fail(error)
             return
-        for waiter in mine:
+        for waiter in waiters:
             waiter.tell(found.get(waiter.conversation_id))
