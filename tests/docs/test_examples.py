@@ -1,7 +1,7 @@
 """Every Python fence in the README, the docs and the docstrings runs, with the output it shows.
 
 A page is one test: its fences run in order, each on its own unless it is fenced as
-```` ```python continues ````. A model of `openai:` answers from `docs/replies/<page>.json`,
+```` ```python continues ````. Models of providers answer from `docs/replies/<page>.json`,
 `README.json` or `guide/tools.json`. `--update-examples` writes the `#>` lines anew.
 """
 
