@@ -284,3 +284,25 @@ async def test_redis_that_forgets_is_named(caplog: pytest.LogCaptureFixture) -> 
     assert "has appendonly off: a restart forgets" in said[0]
     assert "may evict conversations" in said[1]
     assert PASSWORD not in "".join(said)
+
+
+@every_kind
+async def test_a_cancellation_is_heard(kind: Kind) -> None:
+    """Drivers swallow some: whoever is cancelled at any step does not go on as if nothing was."""
+    name = f"c_{new_stamp()}"
+    async with opened(kind, url_of(kind)) as store:
+        await store.create(name)
+        ways: list[Callable[[], Awaitable[object]]] = [
+            lambda: store.head(name),
+            lambda: store.wait(name, 0, 10),
+            lambda: store.read(name),
+        ]
+        for number in range(600):
+            task = asyncio.ensure_future(ways[number % len(ways)]())
+            for _ in range(number % 40):
+                await asyncio.sleep(0)
+            was_under_way = task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled() or not was_under_way
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left

@@ -24,6 +24,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as LostConnection
 
 from treadle.errors import ConfigError, NewerJournal, StoreUnavailable
+from treadle.stores.heeded import heeded
 from treadle.stores.pools import Pools
 from treadle.stores.redis_scripts import SCRIPTS
 
@@ -99,7 +100,7 @@ class Connections:
                 if not pool.checked:
                     await self._check(pool)
                 said = again if broken and again is not None else values
-                return await self._run(pool, script, name, *said)
+                return await heeded(self._run(pool, script, name, *said))
             except TypeError as error:
                 if "unexpected keyword argument" not in str(error):
                     raise

@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from treadle.errors import ConfigError, MissingExtra, StoreUnavailable
+from treadle.stores.heeded import heeded
 from treadle.stores.pools import Pools
 from treadle.stores.sql_tables import STEPS, Tables, bring_up_to_date, check_schema
 
@@ -137,8 +138,7 @@ class Connections:
                 pool = await self._pools.here()
                 if not pool.checked:
                     await self._check(pool)
-                async with chosen(pool).begin() as connection:
-                    return await work(connection)
+                return await heeded(_begun(chosen(pool), work))
             except IntegrityError:
                 raise
             except FAILURES as error:
@@ -229,6 +229,11 @@ class Connections:
         if "unexpected keyword argument" in str(error):
             return ConfigError(f"An option in the URL is not known to the driver: {error}.")
         return error
+
+
+async def _begun(engine: AsyncEngine, work: Work[ResultT]) -> ResultT:
+    async with engine.begin() as connection:
+        return await work(connection)
 
 
 async def _disposed(pool: _Pool) -> None:
