@@ -75,7 +75,9 @@ async def test_damage_does_not_free_the_id_of_a_run(tmp_path: Path, damaged: int
     write(journal(tmp_path), b"".join(found))
     _, there = await store.claim("d", "o", 60)
     for asking in (store.find("r1"), store.append("d", 0, [began("r1")], fence=there.fence)):
-        with pytest.raises(CorruptJournal, match=r"c/journal\.jsonl: (the line at byte|revision 1)"):
+        with pytest.raises(
+            CorruptJournal, match=r"c/journal\.jsonl: (the line at byte|revision 1)"
+        ):
             await asking
     with pytest.raises(CorruptJournal, match=r"journal\.jsonl"):
         await store.claim_and_append("e", "o", 60, [began("r1")], known=None)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import sqlite3
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from tests.stores.sqlite_files import LOOK, PICTURE, changed, content, counted, filled
 from treadle import ConfigError, ConversationNotFound, RevisionConflict
 from treadle.errors import StoreUnavailable
+from treadle.journal import AnyEntry
+from treadle.ports.store import begins_writes
 from treadle.stores.sqlite import SQLiteStore
 from treadle.stores.sqlite_file import Place, Sync, opened
 from treadle.testing.store_handles import queued, said
@@ -210,6 +215,33 @@ def test_a_faster_mode_is_named(path: Path) -> None:
     assert repr(SQLiteStore.from_url(f"sqlite:///{path}")) == f"SQLiteStore('{path}')"
     fast = SQLiteStore.from_url(f"sqlite:///{path}?sync=normal")
     assert repr(fast) == f"SQLiteStore('{path}', sync='normal')"
+
+
+class Wrapping(SQLiteStore):
+    """A store whose method carries what it wraps, as decorators make it."""
+
+    async def append(
+        self,
+        conversation_id: str,
+        expected_revision: int,
+        entries: Sequence[AnyEntry],
+        *,
+        fence: int | None = None,
+    ) -> int:
+        """Append as before."""
+        return await super().append(conversation_id, expected_revision, entries, fence=fence)
+
+
+functools.update_wrapper(Wrapping.append, SQLiteStore.append)
+
+
+def test_what_wraps_a_store_is_asked(path: Path) -> None:
+    """A wrapper has the attributes of what it wraps, and is not passed by for it."""
+    store = SQLiteStore(path)
+    assert begins_writes(store)
+    assert not begins_writes(Wrapping(path))
+    assert not begins_writes(mock.Mock(wraps=store))
+    assert not begins_writes(mock.create_autospec(store))
 
 
 @pytest.mark.parametrize(

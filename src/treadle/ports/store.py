@@ -101,8 +101,9 @@ class Journals(Protocol):
 
         The head follows by `advanced`; a lease ends with the batch for which `ends_lease` holds. A
         method that never waits may have an attribute `never_waits` that is true: then callers take
-        no care that nothing comes in between. Where this method and `claim_and_append` have an
-        attribute `begins` that is true, the store is a `BeginningStore`.
+        no care that nothing comes in between. Where this function and `claim_and_append` have an
+        attribute `begins` that is the function itself, the store is a `BeginningStore`. What wraps
+        them carries the attribute of what is wrapped, and is asked like any other.
 
         Raises:
             ConversationNotFound: there is none.
@@ -263,7 +264,13 @@ class BeginningStore(Store, Protocol):
 
 def begins_writes(store: Store) -> TypeGuard[BeginningStore]:
     """Whether the store can begin writes, and does so as its own methods write."""
-    return all(getattr(each, "begins", False) for each in (store.append, store.claim_and_append))
+    return _is_own(store.append) and _is_own(store.claim_and_append)
+
+
+def _is_own(method: object) -> bool:
+    """Whether `begins` was set on this very function: what wraps one may have copied that."""
+    function = getattr(method, "__func__", method)
+    return getattr(function, "begins", None) is function
 
 
 def anybody_may(entries: Sequence[AnyEntry]) -> bool:

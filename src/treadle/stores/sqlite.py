@@ -22,15 +22,15 @@ from treadle.ports.store import (
     Head,
     Lease,
     advanced,
-    begins,
 )
 from treadle.stores.codec import digest_of, encode_batch
-from treadle.stores.heads import appended, claimed, entered, readable, released, renewed
+from treadle.stores.heads import appended, beginnings, claimed, entered, readable, released, renewed
 from treadle.stores.refusals import fork_gone, taken
 from treadle.stores.sqlite_file import Place, Sync, failure, opened, patiently
+from treadle.stores.sqlite_heads import Known
 from treadle.stores.sqlite_reads import Reading
 from treadle.stores.sqlite_thread import Call, SQLiteThread
-from treadle.stores.sqlite_unit import Known, Unit, Write
+from treadle.stores.sqlite_unit import Unit, Write
 from treadle.stores.sqlite_writes import Writing
 from treadle.stores.waiting import Waiters
 
@@ -100,7 +100,7 @@ class SQLiteStore:
         """Write one batch and return its revision; see the port."""
         return await self.begin_append(conversation_id, expected_revision, entries, fence=fence)
 
-    append.begins = True  # pyright: ignore[reportFunctionMemberAccess] see the port
+    append.begins = append  # pyright: ignore[reportFunctionMemberAccess] see the port
 
     def begin_append(
         self,
@@ -111,7 +111,7 @@ class SQLiteStore:
         fence: int | None,
     ) -> Begun[int]:
         """Begin to write one batch; see the port."""
-        batch, runs = tuple(entries), tuple(begins(entries))
+        batch, runs = tuple(entries), tuple(beginnings(entries))
         data, media = encode_batch(batch)
 
         def apply(unit: Unit) -> int:
@@ -211,7 +211,7 @@ class SQLiteStore:
             conversation_id, owner, seconds, entries, known=known
         )
 
-    claim_and_append.begins = True  # pyright: ignore[reportFunctionMemberAccess] see the port
+    claim_and_append.begins = claim_and_append  # pyright: ignore[reportFunctionMemberAccess] see the port
 
     def begin_claim_and_append(
         self,
@@ -223,7 +223,7 @@ class SQLiteStore:
         known: Head | None,
     ) -> Begun[tuple[Head, Lease]]:
         """Begin to take the conversation with its next batch; see the port."""
-        batch, runs = tuple(entries), tuple(begins(entries))
+        batch, runs = tuple(entries), tuple(beginnings(entries))
         data, media = encode_batch(batch)
 
         def apply(unit: Unit) -> tuple[Head, Lease]:

@@ -49,6 +49,11 @@ CREATE INDEX uses_by_digest ON uses (digest)
 STEPS = (_FIRST,)
 """What brings a file from one schema version to the next; the first makes it from nothing."""
 
+_DOUBLE = {
+    sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+    sqlite3.SQLITE_CONSTRAINT_ROWID,
+    sqlite3.SQLITE_CONSTRAINT_UNIQUE,
+}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _TELLS = {
     sqlite3.SQLITE_FULL: "the disk is full; make room",
@@ -117,8 +122,35 @@ def is_busy(error: Exception) -> bool:
     return _code(error) in _BUSY
 
 
-def check_version(version: int, place: Place, known: int = len(STEPS)) -> None:
-    """Raise `NewerJournal` when the file is of a schema that this version does not know."""
+def is_unreadable(error: sqlite3.Error) -> bool:
+    """Whether it may be a value that no question can give back: a text that is none, a blob."""
+    return _code(error) in (sqlite3.SQLITE_OK, sqlite3.SQLITE_ERROR)
+
+
+def is_double(error: sqlite3.Error) -> bool:
+    """Whether a row with this key is there already."""
+    return getattr(error, "sqlite_errorcode", None) in _DOUBLE
+
+
+def run_lost(run_id: str, place: Place) -> CorruptJournal:
+    """Return the error for a run that has begun, nobody knows where."""
+    return CorruptJournal(
+        f"{place.path}: the row of run {run_id!r} in the table 'runs' names no conversation that "
+        "is there. Restore a copy; nothing was written."
+    )
+
+
+def check_version(version: object, place: Place, known: int = len(STEPS)) -> None:
+    """Raise `NewerJournal` when the file is of a schema that this version does not know.
+
+    Raises:
+        CorruptJournal: it does not say of which.
+    """
+    if not isinstance(version, int) or version < 1:
+        raise CorruptJournal(
+            f"{place.path}: the table 'meta' should say which schema the file has, and says "
+            f"{version!r}. Restore a copy; nothing was written."
+        )
     if version > known:
         raise NewerJournal(
             f"{place.path} was written by a newer version of this package: it has schema "
@@ -147,7 +179,7 @@ def _code(error: Exception) -> int:
 
 
 def _prepare(connection: sqlite3.Connection, place: Place, steps: Sequence[str]) -> None:
-    check_version(_version(connection), place, len(steps))
+    version = _version(connection, place, steps)
     if _one(connection, "PRAGMA journal_mode") not in ("wal", "memory"):
         connection.execute("PRAGMA page_size = 4096")  # see `_PIECE`; only an empty file takes it
         connection.execute("PRAGMA journal_mode = WAL")
@@ -155,15 +187,14 @@ def _prepare(connection: sqlite3.Connection, place: Place, steps: Sequence[str])
     if place.sync == "full":
         connection.execute("PRAGMA fullfsync = ON")  # macOS: past the cache of the drive
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
-    if _version(connection) < len(steps):
+    if version < len(steps):
         _upgrade(connection, place, steps)
 
 
 def _upgrade(connection: sqlite3.Connection, place: Place, steps: Sequence[str]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(connection)  # another process may have done it meanwhile
-        check_version(version, place, len(steps))
+        version = _version(connection, place, steps)  # another may have done it meanwhile
         if version == 0:
             connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID")
             connection.execute("INSERT INTO meta VALUES ('schema', 0)")
@@ -178,11 +209,14 @@ def _upgrade(connection: sqlite3.Connection, place: Place, steps: Sequence[str])
         raise
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def _version(connection: sqlite3.Connection, place: Place, steps: Sequence[str]) -> int:
+    """Return the schema of the file, 0 for one that is empty; it is one that can be used."""
     if _one(connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'meta'") == 0:
         return 0
     found = _one(connection, "SELECT value FROM meta WHERE name = 'schema'")
-    return found if isinstance(found, int) else 0
+    check_version(found, place, len(steps))
+    assert isinstance(found, int)  # noqa: S101 it was just checked
+    return found
 
 
 def _one(connection: sqlite3.Connection, query: str) -> object:

@@ -16,48 +16,40 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.errors import CorruptJournal
-from treadle.ports.store import ConversationStatus, Head, Lease
-from treadle.stores.heads import microseconds, moment
+from treadle.ports.store import Head
 from treadle.stores.refusals import not_found, run_taken
-from treadle.stores.sqlite_file import Place, check_version
+from treadle.stores.sqlite_file import Place, check_version, is_unreadable, run_lost
+from treadle.stores.sqlite_heads import COLUMNS, Known, known_from, known_of, row_of
 
-COLUMNS = (
-    "key, id, revision, status, run_id, pending, created_at, updated_at, fence, owner, "
-    "expires_at, reader"
-)
 # A page of 4,096 bytes holds rows of 1,000 well. One that is larger than half a page, and not much
 # larger than a few, would leave much of its last page empty: it is cut into pieces.
 _PIECE = 1000
-_PIECES = 32
+PIECES = 32
 
-_Row = tuple[
-    int, str, int, ConversationStatus, str | None, int, int, int, int, str | None, int | None, int
-]
-_rows = msgspec.json.Decoder(list[_Row])
-_runs = msgspec.json.Decoder(list[tuple[str, int]])
+_runs = msgspec.json.Decoder(list[tuple[str, int | None]])
 _json = msgspec.json.Encoder().encode
+_VERSION = "SELECT value FROM meta WHERE name = 'schema'"
+_OWNER = "CASE typeof(conversation) WHEN 'integer' THEN conversation END"
+"""Of a run; NULL where that is damaged."""
 _LOAD = f"""
-SELECT (SELECT value FROM meta WHERE name = 'schema'),
+SELECT ({_VERSION}),
   (SELECT json_group_array(json_array({COLUMNS})) FROM conversations
     WHERE id IN (SELECT value FROM json_each(:ids))),
-  (SELECT json_group_array(json_array(id, conversation)) FROM runs
+  (SELECT json_group_array(json_array(id, {_OWNER})) FROM runs
     WHERE id IN (SELECT value FROM json_each(:runs)))
 """  # noqa: S608 the columns are ours
 _ADD_ONE = "INSERT INTO batches VALUES (?, ?)"
-_FIND_RUN = "SELECT conversation FROM runs WHERE id = ?"
+_FIND_RUN = f"SELECT {_OWNER} FROM runs WHERE id = ?"  # noqa: S608 it is ours
+_LAST_KEY = """
+SELECT max(coalesce((SELECT CAST(seq AS INTEGER) FROM sqlite_sequence
+  WHERE name = 'conversations'), 0), coalesce((SELECT max(key) FROM conversations), 0))
+"""
 _SAVE_ONE = """
 UPDATE conversations SET revision = ?, status = ?, run_id = ?, pending = ?, updated_at = ?,
   fence = ?, owner = ?, expires_at = ?, reader = ? WHERE key = ?
 """
 _SAVE = f"INSERT INTO conversations ({COLUMNS}) VALUES "  # noqa: S608 the columns are ours
 _CHANGED = ", ".join(f"{column} = excluded.{column}" for column in COLUMNS.split(", ")[2:])
-
-
-class Known(Struct, frozen=True, gc=False):
-    """A conversation of the file: its number there, and its head."""
-
-    key: int
-    head: Head
 
 
 class Write(Struct, frozen=True):
@@ -83,7 +75,8 @@ class Unit:
         self._known = known
         self._changed: set[str] = set()
         self._new: set[int] = set()
-        self._runs: dict[str, int] = {}
+        self._damaged: dict[str, CorruptJournal] = {}
+        self._runs: dict[str, int | None] = {}
         self._batches: list[tuple[int, bytes]] = []
         self._begun: list[tuple[str, int]] = []
         self._contents: list[tuple[int, str, bytes]] = []
@@ -99,25 +92,51 @@ class Unit:
         ids.difference_update(self._known)
         if not ids and len(runs) <= 1:  # the usual case, and a quick one
             for run_id in runs:
-                row: tuple[int] | None
-                row = self.connection.execute(_FIND_RUN, (run_id,)).fetchone()
-                if row is not None:
-                    self._runs[run_id] = row[0]
+                self._load_run(run_id)
             return
         asked = {"ids": _text(list(ids)), "runs": _text(list(runs))}
-        version, heads, found = self.connection.execute(_LOAD, asked).fetchone()
-        check_version(version, self._place)
-        for known in known_from(heads, self._place):
-            self._known[known.head.conversation_id] = known
-        self._runs = dict(_runs.decode(found))
+        try:
+            version, heads, found = self.connection.execute(_LOAD, asked).fetchone()
+            check_version(version, self._place)
+            for known in known_from(heads):
+                self._known[known.head.conversation_id] = known
+            self._runs = dict(_runs.decode(found))
+        except (msgspec.DecodeError, OverflowError, sqlite3.Error) as error:
+            if isinstance(error, sqlite3.Error) and not is_unreadable(error):
+                raise
+            self._load_each(ids, runs)
+
+    def _load_each(self, ids: Iterable[str], runs: Iterable[str]) -> None:
+        """Read these one by one: a damaged conversation is an error for those only who ask."""
+        row: tuple[object] | None = self.connection.execute(_VERSION).fetchone()
+        check_version(None if row is None else row[0], self._place)
+        for conversation_id in ids:
+            try:
+                known = known_of(self.connection, self._place, conversation_id)
+            except CorruptJournal as error:
+                self._damaged[conversation_id] = error
+                continue
+            if known is not None:
+                self._known[conversation_id] = known
+        for run_id in runs:
+            self._load_run(run_id)
+
+    def _load_run(self, run_id: str) -> None:
+        row: tuple[int | None] | None
+        row = self.connection.execute(_FIND_RUN, (run_id,)).fetchone()
+        if row is not None:
+            self._runs[run_id] = row[0]
 
     def get(self, conversation_id: str) -> Known | None:
         """Return what is known of a conversation that was loaded, or None."""
-        return self._known.get(conversation_id)
+        known = self._known.get(conversation_id)
+        if known is None and conversation_id in self._damaged:
+            raise self._damaged[conversation_id]
+        return known
 
     def find(self, conversation_id: str) -> Known:
         """Return what is known of it, or raise `ConversationNotFound`."""
-        known = self._known.get(conversation_id)
+        known = self.get(conversation_id)
         if known is None:
             raise not_found(conversation_id)
         return known
@@ -125,9 +144,8 @@ class Unit:
     def begin(self, head: Head) -> Known:
         """Make a conversation."""
         if not self._last_key:
-            row: tuple[int] | None
-            row = self.connection.execute("SELECT seq FROM sqlite_sequence").fetchone()
-            self._last_key = row[0] if row else 0
+            row: tuple[int] = self.connection.execute(_LAST_KEY).fetchone()
+            self._last_key = row[0]
         self._last_key += 1
         self._new.add(self._last_key)
         return self.change(Known(self._last_key, head))
@@ -147,9 +165,12 @@ class Unit:
 
     def check_runs(self, runs: Sequence[str]) -> None:
         """Raise when one of these runs has begun before."""
-        for number, run_id in enumerate(runs):
-            if run_id in self._runs or run_id in runs[:number]:
-                raise run_taken(run_id)
+        for run_id in runs:
+            if run_id not in self._runs:
+                continue
+            if self._runs[run_id] is None:
+                raise run_lost(run_id, self._place)
+            raise run_taken(run_id)
 
     def begin_runs(self, known: Known, runs: Sequence[str]) -> None:
         """Note that these runs begin; when one of them has before, raise and note none."""
@@ -209,7 +230,7 @@ class Unit:
         for key, digest, content in self._contents:
             run("INSERT INTO contents VALUES (?, ?) ON CONFLICT DO NOTHING", (digest, content))
             run("INSERT INTO uses VALUES (?, ?) ON CONFLICT DO NOTHING", (key, digest))
-        changed = [_row(self._known[each]) for each in self._changed]
+        changed = [row_of(self._known[each]) for each in self._changed]
         if len(changed) == 1 and changed[0][0] not in self._new:
             key, _, revision, status, run_id, pending, _, *rest = changed[0]
             run(_SAVE_ONE, (revision, status, run_id, pending, *rest, key))
@@ -240,68 +261,14 @@ class Unit:
 
 def place_of(key: int, revision: int) -> int:
     """Return where a batch begins among all."""
-    return (key << 32) + revision * _PIECES
-
-
-def known_from(rows: str, place: Place) -> list[Known]:
-    """Return what rows of conversations, as JSON, tell.
-
-    Raises:
-        CorruptJournal: they cannot be read.
-    """
-    try:
-        return [_known(row) for row in _rows.decode(rows)]
-    except (msgspec.DecodeError, OverflowError) as error:
-        raise CorruptJournal(
-            f"{place.path}: a row of the table 'conversations' cannot be read: {error}"
-        ) from error
+    return (key << 32) + revision * PIECES
 
 
 def _pieces(data: bytes) -> list[bytes]:
-    if not _PIECE < len(data) <= _PIECE * _PIECES:
+    if not _PIECE < len(data) <= _PIECE * PIECES:
         return [data]
     size = -(-len(data) // -(-len(data) // _PIECE))  # all of about one size
     return [data[start : start + size] for start in range(0, len(data), size)]
-
-
-def _known(row: _Row) -> Known:
-    key, name, revision, status, run_id, pending, created, updated, fence, owner, until, reader = (
-        row
-    )
-    lease = None if owner is None else Lease(name, owner, fence, moment(until or 0))
-    return Known(
-        key,
-        Head(
-            conversation_id=name,
-            revision=revision,
-            status=status,
-            run_id=run_id,
-            pending=pending,
-            created_at=moment(created),
-            updated_at=moment(updated),
-            fence=fence,
-            lease=lease,
-            reader=reader,
-        ),
-    )
-
-
-def _row(known: Known) -> tuple[Any, ...]:
-    head = known.head
-    return (
-        known.key,
-        head.conversation_id,
-        head.revision,
-        head.status,
-        head.run_id,
-        head.pending,
-        microseconds(head.created_at),
-        microseconds(head.updated_at),
-        head.fence,
-        head.owner,
-        None if head.lease is None else microseconds(head.lease.expires_at),
-        head.reader,
-    )
 
 
 def _text(values: list[str]) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from treadle.stores.sqlite_file import Place, failure, is_busy, patiently
+from treadle.errors import CorruptJournal, StoreError
+from treadle.stores.sqlite_file import Place, failure, is_busy, is_double, patiently
+from treadle.stores.sqlite_heads import Known
 from treadle.stores.sqlite_thread import Call
-from treadle.stores.sqlite_unit import Known, Unit, Write
+from treadle.stores.sqlite_unit import Unit, Write
 
 MOST_KNOWN = 2_000
 
@@ -29,7 +31,9 @@ class Writing:
         try:
             self._together(connection, calls)
         except sqlite3.Error as error:
-            if len(calls) == 1 or is_busy(error):
+            if len(calls) == 1:
+                raise self._failure(error, calls[0]) from error
+            if is_busy(error):
                 raise failure(error, self._place) from error
             for call in calls:
                 self._alone(connection, call)
@@ -38,8 +42,18 @@ class Writing:
         try:
             self._together(connection, [call])
         except sqlite3.Error as error:
-            call.error = failure(error, self._place)
+            call.error = self._failure(error, call)
             call.error.__cause__ = error
+
+    def _failure(self, error: sqlite3.Error, call: Call[Write]) -> StoreError:
+        if not is_double(error):
+            return failure(error, self._place)
+        names = ", ".join(repr(each) for each in call.work.ids)
+        return CorruptJournal(
+            f"{self._place.path}: conversation {names}: what should come next is there already "
+            f"({error}): its row in the table 'conversations' is older than its batches. "
+            "Restore a copy; nothing was written."
+        )
 
     def _together(self, connection: sqlite3.Connection, calls: Sequence[Call[Write]]) -> None:
         self._patiently(connection, "BEGIN IMMEDIATE")
