@@ -275,6 +275,14 @@ def test_a_bad_reply_shows_its_beginning() -> None:
         ({"x-ratelimit-reset": str(int((NOW.timestamp() + 30) * 1000))}, 30.0),
         ({"ratelimit-reset": "12"}, 12.0),
         ({"x-ratelimit-reset-requests": "?"}, None),
+        (
+            {
+                "anthropic-ratelimit-input-tokens-remaining": "0",
+                "anthropic-ratelimit-input-tokens-reset": (NOW + timedelta(seconds=9)).isoformat(),
+            },
+            9.0,
+        ),
+        ({"anthropic-ratelimit-unified-reset": str(int(NOW.timestamp()) + 9_000)}, None),
     ],
 )
 def test_the_servers_wait_is_read(headers: dict[str, str], seconds: float | None) -> None:

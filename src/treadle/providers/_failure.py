@@ -203,6 +203,7 @@ def seconds_to_wait(headers: Mapping[str, str], now: datetime) -> float | None:
     From `retry-after-ms`, `retry-after` (seconds or an HTTP date, which is read against the
     answer's own `date`), else from the reset header of the limit that is used up.
     """
+    since = _date(headers.get("date", "")) or now
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return max(milliseconds / 1000, 0.0)
@@ -213,14 +214,11 @@ def seconds_to_wait(headers: Mapping[str, str], now: datetime) -> float | None:
             return max(seconds, 0.0)
         until = _date(asked)
         if until is not None:
-            since = _date(headers.get("date", "")) or now
             return max((until - since).total_seconds(), 0.0)
     waits = [
         wait
         for name, value in headers.items()
-        if "ratelimit-reset" in name.lower()
-        and _is_spent(headers, name)
-        and (wait := _reset(value, now)) is not None
+        if _is_spent(headers, name.lower()) and (wait := _reset(value, since)) is not None
     ]
     return max(waits, default=None)
 
@@ -308,22 +306,36 @@ def _hint_of_limit(status: int | None, complaint: Complaint) -> str:
     return "Ask less often, or wait longer between attempts with Retry(first_wait=)."
 
 
-def _is_spent(headers: Mapping[str, str], reset: str) -> bool:
-    """Whether the limit that this reset header belongs to is used up, or unknown."""
-    lower = reset.lower()
-    left = headers.get(lower.replace("-reset", "-remaining"))
-    return left is None or _number(left) == 0
+def _is_spent(headers: Mapping[str, str], name: str) -> bool:
+    """Whether this is the reset header of a limit that is used up, or may be."""
+    left = headers.get(name.replace("-reset", "-remaining"))
+    if "ratelimit-reset" in name:
+        return left is None or _number(left) == 0
+    if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
+        return _number(left) == 0  # some of these are hours away, and belong to no limit of ours
+    return False
 
 
 def _reset(value: str, now: datetime) -> float | None:
-    """Return seconds from "1s", "6m0s", "120ms", seconds, or a time since 1970 in s or ms."""
+    """Return seconds from "1s", "6m0s", "120ms", seconds, or a time: ISO 8601, s or ms of 1970."""
     number = _number(value)
     if number is None:
+        moment = _moment(value)
+        if moment is not None:
+            return max((moment - now).total_seconds(), 0.0)
         amounts = _TOKENS.findall(value)
         return sum(float(amount) * _UNITS[unit] for amount, unit in amounts) if amounts else None
     if number > 1e11:
         number /= 1000
     return max(number - now.timestamp(), 0.0) if number > 1e9 else max(number, 0.0)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _date(text: str) -> datetime | None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from treadle.values import is_array, is_object
 
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
-_IN_WORDS = re.compile(r"retry in (\d+(?:\.\d+)?)(ms|s)\b")
+_IN_WORDS = re.compile(r"(?:retry|try again) in (\d+(?:\.\d+)?)(ms|s)\b")
 _LONG = re.compile(r"per_?(day|week|month)", re.IGNORECASE)
 _NONE_AT_ALL = re.compile(r"\blimit: 0\b")
 

@@ -20,6 +20,15 @@ FILES = "https://generativelanguage.googleapis.com/v1beta/files/"
 _IMAGES = {"image/png", "image/jpeg", "image/jpg", "image/webp", "image/heic", "image/heif"}
 _IN_RESULTS = {"image/png", "image/jpeg", "image/jpg", "image/webp", "application/pdf"}
 _AS_TEXT = re.compile(r"application/(json|xml|yaml|x-yaml|toml|x-sh|sql|.*\+(json|xml))")
+_ENDINGS = {
+    **mimetypes.types_map,  # what is built in: to look at the system's own lists would block
+    ".webp": "image/webp",
+    ".heic": "image/heic",
+    ".heif": "image/heif",
+    ".m4a": "audio/mp4",
+    ".ogg": "audio/ogg",
+    ".flac": "audio/flac",
+}
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
@@ -93,7 +102,7 @@ def _shape(media_type: str) -> type[Any]:
 def _media_type(part: Medium) -> str:
     known = part.media_type or (sniff(part.content) if part.content else None)
     if known is None and part.url:
-        known = mimetypes.guess_type(part.url.partition("?")[0])[0]
+        known = _ENDINGS.get(f".{part.url.partition('?')[0].rpartition('.')[2].lower()}")
     if known:
         return known.partition(";")[0] if known.startswith("text/") else known
     if type(part) is Image:
