@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.scenarios.every_line import (
     connect,
     frame,
+    on,
     on_every,
     saying,
     stream,
     streamed,
 )
-from tests.scenarios.every_protocol import ANTHROPIC, RESPONSES, Api, Call, Reply, Wire
+from tests.scenarios.every_protocol import ANTHROPIC, CHAT, RESPONSES, Api, Call, Reply, Wire
 from tests.scenarios.provider import ask, kinds_of, patient, watch
-from tests.servers import End
+from tests.servers import End, whole
 from treadle import (
     Agent,
     AnswerStored,
@@ -32,6 +35,7 @@ from treadle import (
 )
 from treadle.events import AnyEvent
 from treadle.journal import RunEnded
+from treadle.values import is_array, is_object
 
 HARD = "Zürich ✅ 東京"
 LOOKS = "✅ a\u2028b\u2029c\u0085d\x0be\x0cf"
@@ -117,17 +121,18 @@ async def test_arguments_split_between_writes(api: Api) -> None:
 @on_every
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
 async def test_characters_that_look_like_line_ends(api: Api, end: bytes) -> None:
-    """BS-17: without a charset it is UTF-8, and only CR, LF and CRLF end a line."""
+    """BS-17: whatever the charset it is UTF-8, and only CR, LF and CRLF end a line."""
     events = [lines(event, end) for event in streamed(api, Reply(texts=(LOOKS,)))]
-    whole = stream(*events)
+    plain = stream(*events)
     ended = [piece for event in events for piece in event.partition(end[:1])]
     parted = stream(*(piece for piece in ended if piece))  # CR and LF in different writes
-    async with connect(api, whole, parted) as line:
+    wrong = replace(plain, headers={"Content-Type": "text/event-stream; charset=ISO-8859-1"})
+    async with connect(api, plain, parted, wrong, replace(plain, headers={})) as line:
         agent = Agent("a", line.model)
-        found = [answer_of(await watch(agent)) for _ in range(2)]
+        found = [answer_of(await watch(agent)) for _ in range(4)]
 
-    assert found == [LOOKS, LOOKS]
-    assert whole.headers == {"Content-Type": "text/event-stream"}
+    assert found == [LOOKS] * 4
+    assert plain.headers == {"Content-Type": "text/event-stream"}
 
 
 @on_every
@@ -224,6 +229,44 @@ async def test_comments_unknown_events_and_fields(api: Api) -> None:
     assert kinds_of(events) == ["run.started", "model.started", *deltas, *ends]
 
 
+@on(CHAT, RESPONSES, ANTHROPIC)
+@pytest.mark.parametrize("is_stream", [True, False], ids=["streamed", "whole"])
+async def test_unknown_fields_at_any_depth(api: Api, is_stream: bool) -> None:
+    """BS-21: they are no reason to fail, and go into no further request.
+
+    A part of Gemini's goes back with every field that it came with, for both directions have one
+    form there.
+    """
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "rain"
+
+    said = Reply(thought="hm", texts=("Let me ", "look."), calls=(Call("c1", "look"),))
+    replies = (said, Reply(texts=HELLO.texts, number=2))
+    streams = [map(strange, (*api.begun(reply), *api.ended(reply))) for reply in replies]
+    answers = [stream(*events, *api.end) for events in streams]
+    if not is_stream:
+        answers = [whole(strange(api.body(reply))) for reply in replies]
+    async with connect(api, *answers, saying(api, "ok", streamed=is_stream)) as line:
+        agent = Agent("a", line.model, tools=[look])
+        first = await ask(agent, "x", streamed=is_stream)
+        await ask(agent, "y", streamed=is_stream, history=first.messages)
+
+    assert (first.output, line.results()) == ("Hello world", ["rain"])
+
+
+def strange(wire: Any) -> Any:
+    """What a server said, with a field more in each of its objects but the arguments of calls."""
+    if is_array(wire):
+        return [strange(item) for item in wire]
+    if not is_object(wire):
+        return wire
+    fields = {name: item if name == "input" else strange(item) for name, item in wire.items()}
+    return {**fields, "colour": {"red": [1]}}
+
+
 @on_every
 async def test_data_lines_in_every_form(api: Api) -> None:
     """BS-21: JSON over several lines, no space after the colon, fields in front, no last line."""
@@ -279,8 +322,7 @@ async def test_a_second_attempt_replaces_the_first(api: Api, end: End) -> None:
 @on_every
 async def test_a_server_that_cannot_stream(api: Api) -> None:
     """B158: streaming may be missing; an answer in one piece is one delta of each kind."""
-    reply = Reply(thought="hm", texts=("hel", "lo"))
-    async with connect(api, saying(api, reply.text, thought="hm", streamed=False)) as line:
+    async with connect(api, saying(api, "hello", thought="hm", streamed=False)) as line:
         events = await watch(Agent("a", line.model))
 
     assert answer_of(events) == "hello"

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from tests.scenarios.every_line import connect, saying, stream, streamed
-from tests.scenarios.every_protocol import ANTHROPIC, CHAT, GEMINI, RESPONSES, Api, Reply, Wire
+from tests.scenarios.every_line import connect, on_every, saying, stream, streamed
+from tests.scenarios.every_protocol import (
+    ANTHROPIC,
+    CHAT,
+    GEMINI,
+    RESPONSES,
+    Api,
+    Call,
+    Reply,
+    Wire,
+)
 from tests.scenarios.provider import ask, patient, watch
 from tests.servers import Answer, whole
 from treadle import (
@@ -16,10 +25,12 @@ from treadle import (
     AnswerStored,
     ContentFiltered,
     ContextOverflow,
+    IncompleteReply,
     MemoryStore,
     ModelError,
     Overloaded,
     RateLimited,
+    tool,
 )
 from treadle.journal import RunEnded
 
@@ -133,6 +144,20 @@ async def test_an_error_in_a_stream_that_no_repetition_helps(
     assert (result.output, len(line.requests)) == ("fine", 2)
 
 
+INSTEAD = {**PASSES, **{f"{name} for good": case for name, case in STAYS.items()}}
+
+
+@pytest.mark.parametrize(("api", "error", "kind"), INSTEAD.values(), ids=INSTEAD)
+async def test_an_error_instead_of_a_stream(api: Api, error: Wire, kind: type[ModelError]) -> None:
+    """BS-19: after a 200 and before anything was said."""
+    retry, _ = patient(1)
+    async with connect(api, stream(error)) as line:
+        with pytest.raises(kind) as caught:
+            await watch(Agent("a", line.model, retry=retry))
+
+    assert (type(caught.value), caught.value.partial) == (kind, "")
+
+
 class Verdict(Struct):
     """A typed output."""
 
@@ -244,3 +269,61 @@ async def test_a_filter_that_answers_400(api: Api, is_stream: bool) -> None:
     """BS-27 (c): Azure's, which speaks these two. Anthropic and Google filter in a 200."""
     error = {"message": "The response was filtered.", "code": "content_filter", "status": 400}
     await refuse(api, whole({"error": error}, 400), "", is_stream=is_stream)
+
+
+def ended(api: Api, reply: Reply, *, filtered: bool) -> Answer:
+    """A reply that a filter, or else the limit of its output, ended after its calls."""
+    events: list[Wire] = []
+    if api is CHAT:
+        finish = "content_filter" if filtered else "length"
+        events = [{"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}]
+    elif api is RESPONSES:
+        reason = {"reason": "content_filter" if filtered else "max_output_tokens"}
+        response: Wire = {"status": "incomplete", "incomplete_details": reason}
+        events = [{"type": "response.incomplete", "response": response}]
+    elif api is ANTHROPIC:
+        delta = {"stop_reason": "refusal" if filtered else "max_tokens"}
+        events = [{"type": "message_delta", "delta": delta}, {"type": "message_stop"}]
+    else:
+        events = [{"candidates": candidate("SAFETY" if filtered else "MAX_TOKENS")}]
+    return stream(*api.begun(reply), *events, *api.end)
+
+
+@tool
+async def run(code: str = "") -> str:
+    """Run."""
+    RAN.append(code)
+    return "done"
+
+
+RAN: list[str] = []
+
+
+@on_every
+async def test_calls_before_a_filter(api: Api) -> None:
+    """BS-27: they do not run, and the conversation stays one that servers take."""
+    RAN.clear()
+    reply = Reply(texts=("I will.",), calls=(Call("c1", "run", '{"code": "rm"}'),))
+    store = MemoryStore()
+    answers = (ended(api, reply, filtered=True), saying(api, "ok", streamed=True))
+    async with connect(api, *answers) as line:
+        agent = Agent("a", line.model, tools=[run], store=store)
+        with pytest.raises(ContentFiltered) as caught:
+            await ask(agent, "x", streamed=True, conversation="c")
+        result = await ask(agent, "y", streamed=True, conversation="c")
+
+    assert (RAN, caught.value.partial, result.output) == ([], "I will.", "ok")
+
+
+@on_every
+async def test_calls_before_the_end_of_the_output(api: Api) -> None:
+    """BS-13: neither the half of one runs nor the whole one before it; two hints, a typed end."""
+    RAN.clear()
+    calls = (Call("c1", "run"), Call("c2", "run", '{"code": "print(1)"}'))
+    cut = ended(api, Reply(calls=calls, half=True), filtered=False)
+    async with connect(api, cut) as line:
+        with pytest.raises(IncompleteReply, match="output limit"):
+            await ask(Agent("a", line.model, tools=[run]), "x", streamed=True)
+
+    assert (RAN, len(line.requests)) == ([], 3)
+    assert all("truncated" in text for text in line.results())
