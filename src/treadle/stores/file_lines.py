@@ -191,19 +191,17 @@ def all_batches(fd: int, path: Path) -> list[Batch] | None:
     They do when one is damaged or of a newer version, and when media are kept beside it.
     """
     text = _read(fd, 0, last_line(fd, path).end)
-    first = text.index(b"\n") + 1
-    if MEDIA in text or not _is_plain(text):
+    if MEDIA in text or b"\r" in text:
         return None
-    opening = _line(text[:first], first)
-    if opening is None or opening.head.revision != 0:
+    first, *lines = text.split(b"\n")[:-1]
+    opening = _line(first + b"\n", 0)
+    if opening is None or opening.head.revision != 0 or not all(map(_is_plain, lines)):
         return None
     try:
-        found = _decode_lines(memoryview(text)[first:])
+        found = _decode_lines(memoryview(text)[len(first) + 1 :])
     except msgspec.DecodeError:
         return None
-    if len(found) != text.count(b"\n") - 1:
-        return None
-    if [line.head.revision for line in found] != list(range(1, len(found) + 1)):
+    if [line.head.revision for line in found] != list(range(1, len(lines) + 1)):
         return None
     return [Batch(line.head.revision, line.entries) for line in found]
 
@@ -235,15 +233,9 @@ def parsed(text: bytes, end: int, where: str) -> Line:
     return found
 
 
-def _is_plain(text: bytes) -> bool:
-    """Whether these lines look as ours do, where JSON alone would let more pass."""
-    count = text.count(b"\n")
-    return (
-        text.count(b"}}\n") == count
-        and text.count(b"\n" + _BEGIN) == count - 1
-        and text.count(_HEAD) >= count
-        and b"\r" not in text
-    )
+def _is_plain(line: bytes) -> bool:
+    """Whether a line looks as ours do, where JSON alone would let more pass."""
+    return line.startswith(_BEGIN) and line.endswith(b"}}") and line.rfind(_HEAD) > 0
 
 
 def _line(text: bytes, end: int) -> Line | None:
