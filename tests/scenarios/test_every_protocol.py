@@ -41,8 +41,12 @@ HARD = "Zürich ✅ 東京"
 LOOKS = "✅ a\u2028b\u2029c\u0085d\x0be\x0cf"
 HALF = Reply(texts=("Hello ", "wor"))
 HELLO = Reply(texts=("Hello ", "world"))
-IMPATIENT = ModelSettings(timeout=0.1)
 ends = pytest.mark.parametrize("end", ["done", "close", "reset", "hang"])
+
+
+def patience(end: End) -> ModelSettings:
+    """How long silence is borne: not for ever where a server falls silent."""
+    return ModelSettings(timeout=0.4 if end == "hang" else None)
 
 
 def read(events: Sequence[AnyEvent]) -> str:
@@ -164,7 +168,7 @@ async def test_a_dropped_stream(api: Api, end: End) -> None:
     """BS-20 (a), (b): without a reason it is no answer; it is asked for again, and replaced."""
     retry, _ = patient()
     broken = stream(*api.begun(HALF), end=end)
-    async with connect(api, broken, stream(*streamed(api, HELLO)), settings=IMPATIENT) as line:
+    async with connect(api, broken, stream(*streamed(api, HELLO)), settings=patience(end)) as line:
         events = await watch(Agent("a", line.model, retry=retry))
 
     last = events[-1]
@@ -182,7 +186,7 @@ async def test_a_stream_that_is_dropped_for_ever(api: Api, end: End) -> None:
     retry, _ = patient(2)
     broken = stream(*api.begun(HALF), end=end)
     answers = (broken, broken, saying(api, "fine", streamed=True))
-    async with connect(api, *answers, settings=IMPATIENT) as line:
+    async with connect(api, *answers, settings=patience(end)) as line:
         agent = Agent("a", line.model, retry=retry, store=store)
         with pytest.raises(ModelTimeout if end == "hang" else IncompleteReply) as caught:
             await watch(agent, conversation="c")
@@ -203,7 +207,7 @@ async def test_a_reason_without_an_end_mark(api: Api, end: End) -> None:
     The last event of Responses and the last chunk of Gemini are the reason, and no mark follows.
     """
     answer = stream(*api.begun(HELLO), api.ended(HELLO)[0], end=end)
-    async with connect(api, answer, settings=IMPATIENT) as line:
+    async with connect(api, answer, settings=patience(end)) as line:
         events = await watch(Agent("a", line.model))
 
     assert (answer_of(events), len(line.requests)) == ("Hello world", 1)
@@ -306,7 +310,7 @@ async def test_a_second_attempt_replaces_the_first(api: Api, end: End) -> None:
     answers = [stream(*api.begun(half), end=end), stream(*streamed(api, good))]
     retry, _ = patient()
     done = saying(api, "done", streamed=True)
-    async with connect(api, *answers, done, settings=IMPATIENT) as line:
+    async with connect(api, *answers, done, settings=patience(end)) as line:
         events = await watch(Agent("a", line.model, tools=[run], retry=retry))
 
     kinds = kinds_of(events)
