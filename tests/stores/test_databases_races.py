@@ -24,14 +24,17 @@ from tests.stores.served import (
     every_sql,
     opened,
     raw,
+    raw_redis,
     shown,
 )
 from treadle.errors import (
+    ConversationBusy,
     ConversationNotFound,
+    InvalidId,
     RevisionConflict,
 )
 from treadle.ids import new_stamp
-from treadle.testing.store_handles import queued
+from treadle.testing.store_handles import began, queued
 
 pytestmark = [pytest.mark.e2e]
 
@@ -241,3 +244,52 @@ async def swallowing(url: str, marker: bytes) -> AsyncGenerator[str]:
         listener.close()
         await asyncio.wait(tasks, timeout=5)
     assert swallowed.is_set()
+
+
+@every_kind
+async def test_a_store_that_is_closed_at_work_leaves_no_connection(kind: Kind) -> None:
+    """What is under way is done; its connection goes with it, or what was closed stays open."""
+    url = apart(kind)
+    async with opened(kind, url) as store:
+        before = await connected(kind)
+        for number in range(20):
+            async with asyncio.TaskGroup() as group:
+                for name in ("a", "b", "c"):
+                    group.create_task(store.create(f"{name}{number}"))
+                await asyncio.sleep(number % 5 * 0.001)
+                await store.close()
+        await store.close()
+        async with asyncio.timeout(30):
+            while await connected(kind) > before:  # noqa: ASYNC110 the server hears of it by itself
+                await asyncio.sleep(0.02)
+
+
+async def connected(kind: Kind) -> int:
+    """Return how many connections the server has."""
+    if kind == "redis":
+        async with raw_redis(url_of(kind)) as do:
+            return str(await do("CLIENT", "LIST")).count("addr=")
+    query = "SELECT count(*) FROM information_schema.processlist"
+    if kind == "postgresql":
+        query = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    return await count(kind, url_of(kind), query)
+
+
+async def test_what_is_there_already_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """The driver would write one to the log for each, and ask the server for its words."""
+    async with opened("mysql", apart("mysql")) as store:
+        run = new_stamp()
+        await store.claim_and_append("a", "one", 30, [began(run)], known=None)
+        for asking in (
+            store.claim("a", "two", 30),
+            store.claim_and_append("a", "two", 30, [began(run + "x")], known=None),
+            store.claim_and_append("b", "two", 30, [began(run)], known=None),
+            store.fork("a", 1, "a"),
+        ):
+            with pytest.raises((ConversationBusy, InvalidId)):
+                await asking
+        async with asyncio.TaskGroup() as group:
+            for _ in range(6):
+                group.create_task(store.create("c"))
+                group.create_task(store.put("a", b"x" * 2000))
+    assert "Duplicate" not in caplog.text

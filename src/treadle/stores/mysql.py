@@ -19,7 +19,7 @@ _TOO_LARGE = ", that what was written fits into its max_allowed_packet"
 
 
 def _insert_new(table: Table) -> Insert:
-    return insert(table).prefix_with("IGNORE")
+    return insert(table)  # with IGNORE the driver asks for a warning, and prints it
 
 
 def _hold(blobs: Table) -> Insert:

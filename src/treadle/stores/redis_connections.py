@@ -96,11 +96,11 @@ class Connections:
         broken = 0
         for attempt in range(1, TRIES + 1):
             try:
-                pool = await self._pools.here()
-                if not pool.checked:
-                    await self._check(pool)
-                said = again if broken and again is not None else values
-                return await heeded(self._run(pool, script, name, *said))
+                async with self._pools.here() as pool:
+                    if not pool.checked:
+                        await self._check(pool)
+                    said = again if broken and again is not None else values
+                    return await heeded(self._run(pool, script, name, *said))
             except TypeError as error:
                 if "unexpected keyword argument" not in str(error):
                     raise

@@ -258,16 +258,16 @@ class RedisQuota:
 
     async def _run(self, script: str, ticket: str, *values: Any) -> Any:
         said = (0, self._key, ticket, *values)
-        pool = await self._pools.here()
-        for attempt in range(3):
-            try:
+        async with self._pools.here() as pool:
+            for attempt in range(3):
                 try:
-                    return await pool.ask("EVALSHA", _HASHES[script], *said)
-                except NoScriptError:
-                    return await pool.ask("EVAL", _SCRIPTS[script], *said)
-            except LostConnection:  # a server that was started again leaves dead connections
-                if attempt == 2:
-                    raise
+                    try:
+                        return await pool.ask("EVALSHA", _HASHES[script], *said)
+                    except NoScriptError:
+                        return await pool.ask("EVAL", _SCRIPTS[script], *said)
+                except LostConnection:  # a server that was started again leaves dead connections
+                    if attempt == 2:
+                        raise
         raise AssertionError("unreachable")
 
 

@@ -23,7 +23,7 @@ from treadle.stores.refusals import (
     taken,
 )
 from treadle.stores.sql_connections import Connections, Wire
-from treadle.stores.sql_rows import Rows, holding
+from treadle.stores.sql_rows import Rows, holding, touched
 from treadle.stores.sql_statements import Dialect, Statements
 from treadle.stores.sql_tables import head_of
 from treadle.stores.waiting import Waiters
@@ -66,7 +66,7 @@ class SqlStore:
         name = conversation_id.encode()
         found = await self._rows.found(name)
         while found is None:
-            await self._connections.single(lambda it: it.execute(self._say.begin, {"name": name}))
+            await self._connections.single(lambda it: touched(it, self._say.begin, {"name": name}))
             found = await self._rows.found(name)
         return head_of(found)
 
@@ -154,8 +154,7 @@ class SqlStore:
             readable(head)
             if not 0 <= revision <= head.revision:
                 raise fork_gone(head, revision)
-            begun = await connection.execute(self._say.begin, {"name": copy})
-            if not begun.rowcount:
+            if not await touched(connection, self._say.begin, {"name": copy}):
                 raise taken(new_id)
             return await self._rows.copied(connection, head, revision, copy)
 
@@ -205,18 +204,16 @@ class SqlStore:
         lasting = round(seconds * 1e6)
         claiming = {"by": owner.encode(), "lasting": lasting, "since": since}
         for _ in range(LOOKS):
+            row = None
             if known is None:
-                await self._connections.single(
-                    lambda it: it.execute(self._say.begin, {"name": name})
-                )
-            row = await self._rows.entered(name, move, claiming)
+                row = await self._rows.entered(name, move, claiming, new=True)
+            if row is None:
+                row = await self._rows.entered(name, move, claiming, new=False)
             if row is not None:
                 head = head_of(row)
                 self._waiters.notify(conversation_id, head.revision)
                 let_go = Lease(conversation_id, owner, head.fence, head.updated_at)
                 return head, head.lease or let_go
-            if known is None:
-                await self._rows.forget_unused(name)
             found = await self._rows.found(name)
             if found is not None or known is not None:
                 before = None if found is None else head_of(found)

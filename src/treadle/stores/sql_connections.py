@@ -135,10 +135,10 @@ class Connections:
         broken = 0
         for attempt in range(1, TRIES + 1):
             try:
-                pool = await self._pools.here()
-                if not pool.checked:
-                    await self._check(pool)
-                return await heeded(_begun(chosen(pool), work))
+                async with self._pools.here() as pool:
+                    if not pool.checked:
+                        await self._check(pool)
+                    return await heeded(_begun(chosen(pool), work))
             except IntegrityError:
                 raise
             except FAILURES as error:

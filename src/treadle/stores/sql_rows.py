@@ -44,7 +44,7 @@ class Rows:
             return (await connection.execute(statement, values)).mappings().first()
 
         async def selected(connection: AsyncConnection) -> RowMapping | None:
-            if not (await connection.execute(statement, values)).rowcount:
+            if not await touched(connection, statement, values):
                 return None
             named = {"name": values["name"]}
             return (await connection.execute(self._say.head, named)).mappings().one()
@@ -81,17 +81,26 @@ class Rows:
         # Where an answer was lost on the way, it may be this very batch that is in the way.
         return done or (bool(doubts) and await self._stands(name, move))
 
-    async def entered(self, name: bytes, move: Move, claiming: Parameters) -> RowMapping | None:
-        """Claim a conversation with a batch and return its head, unless something is in its way."""
+    async def entered(
+        self, name: bytes, move: Move, claiming: Parameters, *, new: bool
+    ) -> RowMapping | None:
+        """Claim a conversation, one that is there or a `new` one, with a batch; return its head."""
         doubts: list[BaseException] = []
         values = moving(name, move) | claiming
 
+        async def begun(connection: AsyncConnection) -> bool:
+            return not new or await touched(connection, self._say.begin, {"name": name})
+
         async def at_once(connection: AsyncConnection) -> RowMapping | None:
+            if not await begun(connection):
+                return None
             return await self._moved_and_written(
                 connection, self._say.enter_and_write, values, move
             )
 
         async def in_steps(connection: AsyncConnection) -> RowMapping | None:
+            if not await begun(connection):
+                return None
             if not await self._in_steps(connection, name, move, self._say.enter, values):
                 return None
             return (await connection.execute(self._say.head, {"name": name})).mappings().one()
@@ -99,7 +108,8 @@ class Rows:
         row = None
         try:
             if self._say.enter_and_write is not None and not move.media:
-                row = await self._connections.single(at_once, doubts)
+                run = self._connections.transaction if new else self._connections.single
+                row = await run(at_once, doubts)
             else:
                 row = await self._connections.transaction(in_steps, doubts)
         except IntegrityError:  # a run of that ID is there
@@ -108,12 +118,6 @@ class Rows:
             found = await self.found(name)
             row = found if found is not None and found["owner"] == claiming["by"] else None
         return row
-
-    async def forget_unused(self, name: bytes) -> None:
-        """Forget a conversation that was begun and that nobody has used."""
-        await self._connections.single(
-            lambda it: it.execute(self._say.forget_unused, {"name": name})
-        )
 
     async def refuse(self, conversation_id: str, move: Move, fence: int | None) -> None:
         """Raise why a batch could not be written, unless nothing is in its way any more."""
@@ -175,7 +179,7 @@ class Rows:
                 del missing[key]
         for key, content in sorted(missing.items()):  # in one order: nobody waits in a circle
             held = {"conversation": name, "digest": key}
-            if (await connection.execute(self._say.new_hold, held)).rowcount:
+            if await touched(connection, self._say.new_hold, held):
                 counted = {"digest": key, "holders": 1, "data": content}
                 await connection.execute(self._say.count_hold, counted)
 
@@ -266,6 +270,14 @@ class Rows:
             batches.conversation == name, batches.revision == move.expected + 1
         )
         return await self._connections.single(lambda it: it.scalar(query)) == move.data
+
+
+async def touched(connection: AsyncConnection, statement: Executable, values: Parameters) -> bool:
+    """Change or insert one row; False when there is none to change, or one with its key already."""
+    try:
+        return bool((await connection.execute(statement, values)).rowcount)
+    except IntegrityError:  # where INSERT can fail for that, the transaction goes on
+        return False
 
 
 def holding(lease: Lease) -> Parameters:

@@ -42,8 +42,9 @@ class Dialect:
     """What SQL has no one form for.
 
     `now` is the server's time in microseconds; with `returning` an UPDATE or INSERT gives the row
-    back, and may be one part of a statement. `insert_new` an INSERT that leaves a row alone
-    which is there, `hold` one of a blob that counts one more holder when it is there.
+    back, and may be one part of a statement. `insert_new` is an INSERT that leaves a row alone
+    which is there, or fails for it; `hold` is one of a blob that counts one more holder when it is
+    there.
     """
 
     now: str
@@ -80,8 +81,6 @@ class Statements:
         )
         self.move = self._move(named)
         self.enter = self._enter(named)
-        unused = and_(named, heads.c.revision == 0, heads.c.fence == 0)
-        self.forget_unused = delete(heads).where(unused)
         self.claim = self._giving(self._claim(named))
         held = and_(named, heads.c.owner.is_not(None), heads.c.fence == bindparam("token"))
         self.renew = self._giving(update(heads).where(held).values(expires_at=self._later()))

@@ -167,6 +167,54 @@ class LeaseTests(StoreHandles):
             with pytest.raises(ConversationNotFound):
                 await store.head(gone)
 
+    async def test_a_claim_that_is_refused_deletes_nothing(self) -> None:
+        """J2: a conversation without a batch is one, too; its next claim finds it as it was."""
+        async with self.opened() as store, self.opened() as other:
+            name, run = self.new_id(), self.new_id("r")
+            await store.claim_and_append(self.new_id(), "y", LONG, [began(run)], known=None)
+            created = await store.create(name)
+            for known in (None, created):
+                with pytest.raises(InvalidId, match=run):
+                    await other.claim_and_append(name, "x", LONG, [began(run)], known=known)
+                assert await store.head(name) == created
+            batch = [began(self.new_id("r"))]
+            head, _ = await other.claim_and_append(name, "x", LONG, batch, known=None)
+            assert (head.revision, head.created_at) == (1, created.created_at)
+
+    async def test_a_claim_that_is_refused_takes_nothing_from_others(self) -> None:
+        """J2: what one was told of stays, whoever is refused there at the same time."""
+        async with self.opened() as store, self.opened() as other:
+            run = self.new_id("r")
+            await store.claim_and_append(self.new_id(), "y", LONG, [began(run)], known=None)
+
+            async def refused(name: str) -> None:
+                with pytest.raises((InvalidId, ConversationBusy)):
+                    await other.claim_and_append(name, "x", LONG, [began(run)], known=None)
+
+            for number in range(20):
+                name, batch = self.new_id(), [began(self.new_id("r"))]
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(refused(name))
+                    await asyncio.sleep(number % 5 * 0.0003)
+                    head, _ = await store.claim_and_append(name, "y", LONG, batch, known=None)
+                assert await other.head(name) == head
+                assert [each.entries for each in await other.read(name)] == [tuple(batch)]
+
+    async def test_a_run_does_not_begin_twice_in_one_batch(self) -> None:
+        """BS-43: nothing is written, and the ID is free."""
+        async with self.opened() as store:
+            name, lease = await self.owned(store)
+            run, new = self.new_id("r"), self.new_id()
+            twice = [began(run), said("a", run), began(run)]
+            with pytest.raises(InvalidId, match=run):
+                await store.append(name, 0, twice, fence=lease.fence)
+            with pytest.raises(InvalidId, match=run):
+                await store.claim_and_append(new, "x", LONG, twice, known=None)
+            assert (await store.head(name)).revision == 0
+            with pytest.raises(ConversationNotFound):
+                await store.head(new)
+            assert await store.append(name, 0, twice[:2], fence=lease.fence) == 1
+
     async def test_a_claim_with_a_batch_takes_over_what_has_ended(self) -> None:
         """J7: like one without."""
         async with self.opened() as store, self.opened() as other:
