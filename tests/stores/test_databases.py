@@ -28,6 +28,7 @@ from tests.stores.served import (
 )
 from treadle.errors import (
     ConfigError,
+    CorruptJournal,
     NewerJournal,
     RevisionConflict,
     StoreUnavailable,
@@ -306,3 +307,53 @@ async def test_a_cancellation_is_heard(kind: Kind) -> None:
             assert task.cancelled() or not was_under_way
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left
+
+
+@every_kind
+@pytest.mark.parametrize("column", ["created_at", "updated_at"])
+async def test_a_damaged_head_spoils_no_other(
+    kind: Kind, column: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """W8: the error names it, and a list goes on without it, whatever the size of its pages."""
+    url = apart(kind)
+    plain, prefix = url.split("?prefix=")
+    async with opened(kind, url) as store:
+        for name in ("c", "d", "e"):
+            await store.create(name)
+            await store.append(name, 0, [queued("x")])
+        if kind == "redis":
+            async with raw_redis(plain) as command:
+                await command("HSET", f"{prefix}head:e", column, 2**62)
+        else:
+            where = "where id = decode('65', 'hex')" if kind == "postgresql" else "where id = 'e'"
+            await change(
+                kind, plain, f"update {prefix}conversations set {column} = {2**62} {where}"
+            )
+        with pytest.raises(CorruptJournal, match="'e'"):
+            await store.head("e")
+        for limit in (1, 2, 100):
+            caplog.clear()
+            found = await store.list(limit=limit)
+            assert [each.conversation_id for each in found] == ["d", "c"][:limit]
+            assert "'e'" in caplog.text
+        assert [each.conversation_id for each in await store.list(after=found[0])] == ["c"]
+        assert await store.append("d", 1, [queued("y")]) == 2
+
+
+@every_sql
+@pytest.mark.parametrize("missing", [1, 2, 3])
+async def test_a_missing_batch_is_named(kind: Kind, missing: int) -> None:
+    """W8: it is never passed over."""
+    url = apart(kind)
+    plain, prefix = url.split("?prefix=")
+    async with opened(kind, url) as store:
+        await store.create("c")
+        for revision in range(3):
+            await store.append("c", revision, [queued("x")])
+        await change(kind, plain, f"delete from {prefix}batches where revision = {missing}")
+        for asking in (store.read("c"), store.read("c", missing - 1)):
+            with pytest.raises(CorruptJournal, match=f"'c': revision {missing} is missing"):
+                await asking
+        assert [each.revision for each in await store.read("c", missing)] == [
+            *range(missing + 1, 4)
+        ]

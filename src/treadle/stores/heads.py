@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from msgspec.structs import replace
 
+from treadle.errors import CorruptJournal
 from treadle.journal import AnyEntry
 from treadle.ports.store import READER, Head, Lease, advanced, anybody_may, begins
 from treadle.stores.refusals import busy, lease_lost, not_at, not_the_same, run_taken, too_new
 
+T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+log = logging.getLogger(__name__)
 
 
 def appended(
@@ -91,6 +97,17 @@ def readable(head: Head) -> None:
     """Raise `NewerJournal` when only a newer version of this package reads the journal."""
     if head.reader > READER:
         raise too_new(head.conversation_id, head.reader)
+
+
+def undamaged(rows: Iterable[T], read: Callable[[T], Head]) -> list[Head]:
+    """Return the heads of a list but those that are damaged, which are logged."""
+    found: list[Head] = []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except CorruptJournal as error:  # the others are not affected
+            log.warning("left out of a list: %s", error)
+    return found
 
 
 def place(head: Head) -> tuple[int, str]:

@@ -16,12 +16,22 @@ from treadle.ports.store import (
     advanced,
 )
 from treadle.stores.codec import decode_batch, digest_of, digests_in, with_media
-from treadle.stores.heads import appended, claimed, entered, microseconds, moment, place, readable
+from treadle.stores.heads import (
+    appended,
+    claimed,
+    entered,
+    microseconds,
+    moment,
+    place,
+    readable,
+    undamaged,
+)
 from treadle.stores.moves import Move, move_of
 from treadle.stores.redis_connections import Connections
 from treadle.stores.refusals import (
     content_not_found,
     fork_gone,
+    head_damaged,
     lease_lost,
     not_found,
     run_not_found,
@@ -139,7 +149,7 @@ class RedisStore:
         passed, size, found = 0, limit + EQUAL, list[Head]()
         while len(found) < limit:
             page = await self._connections.call("list", "", key, lowest, passed, size)
-            heads = [_head(each) for each in page]
+            heads = undamaged(page, _head)
             found += [head for head in heads if after is None or place(head) > place(after)]
             if len(page) < size:
                 break
@@ -303,8 +313,18 @@ def _moving(move: Move, known: Head | None = None) -> list[Any]:
 
 
 def _head(said: Sequence[bytes]) -> Head:
-    """Return the head that a hash says, as names and values by turns."""
-    told = {said[i].decode(): said[i + 1].decode() for i in range(0, len(said), 2)}
+    """Return the head that a hash says, as names and values by turns; or raise `CorruptJournal`."""
+    told = {
+        said[i].decode(errors="replace"): said[i + 1].decode(errors="replace")
+        for i in range(0, len(said), 2)
+    }
+    try:
+        return _head_of(told)
+    except (KeyError, OverflowError, ValueError) as error:
+        raise head_damaged(told.get("id", "?"), error) from error
+
+
+def _head_of(told: Mapping[str, str]) -> Head:
     name, fence, owner = told["id"], int(told["fence"]), told.get("owner")
     lease = None
     if owner is not None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from treadle.errors import (
     ConversationBusy,
     ConversationNotFound,
+    CorruptJournal,
     InvalidId,
     LeaseLost,
     NewerJournal,
@@ -83,6 +84,14 @@ def fork_gone(head: Head, revision: int) -> ConversationNotFound:
     """Return the error for a fork at a revision that does not exist."""
     return ConversationNotFound(
         f"Conversation {head.conversation_id!r} has revisions 0 to {head.revision}, not {revision}."
+    )
+
+
+def head_damaged(conversation_id: str, error: Exception) -> CorruptJournal:
+    """Return the error for a head that cannot be read."""
+    return CorruptJournal(
+        f"The head of conversation {conversation_id!r} cannot be read: {error}. "
+        "Restore a copy; the others are not affected."
     )
 
 

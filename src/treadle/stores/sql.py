@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-from sqlalchemy import or_, select
+from sqlalchemy import Executable, RowMapping, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.errors import StoreUnavailable
 from treadle.journal import AnyEntry
 from treadle.ports.store import Batch, ConversationStatus, Head, Lease
 from treadle.stores.codec import digest_of, digests_in, with_media
-from treadle.stores.heads import claimed, entered, microseconds, moment, readable
+from treadle.stores.heads import claimed, entered, microseconds, moment, readable, undamaged
 from treadle.stores.moves import move_of
 from treadle.stores.refusals import (
     content_not_found,
@@ -22,7 +22,7 @@ from treadle.stores.refusals import (
     run_not_found,
     taken,
 )
-from treadle.stores.sql_connections import Connections, Wire
+from treadle.stores.sql_connections import Connections, Wire, Work
 from treadle.stores.sql_rows import Rows, holding, touched
 from treadle.stores.sql_statements import Dialect, Statements
 from treadle.stores.sql_tables import head_of
@@ -126,20 +126,18 @@ class SqlStore:
         after: Head | None = None,
     ) -> Sequence[Head]:
         """Return heads, the most recently changed first (then by ID); `after` the last one seen."""
-        heads = self._tables.conversations.c
-        query = select(self._tables.conversations)
-        if status is not None:
-            query = query.where(heads.status == status)
+        found: list[Head] = []
+        last: tuple[int, bytes] | None = None
         if after is not None:
-            at, name = microseconds(after.updated_at), after.conversation_id.encode()
-            same = (heads.updated_at == at) & (heads.id > name)
-            query = query.where(or_(heads.updated_at < at, same))
-        query = query.order_by(heads.updated_at.desc(), heads.id).limit(limit)
-
-        async def listed(connection: AsyncConnection) -> Sequence[Head]:
-            return [head_of(row) for row in (await connection.execute(query)).mappings()]
-
-        return await self._connections.single(listed)
+            last = microseconds(after.updated_at), after.conversation_id.encode()
+        while len(found) < limit:
+            asked = limit - len(found)
+            rows = await self._connections.single(_asking(self._say.listed(status, asked, last)))
+            found += undamaged(rows, head_of)
+            if len(rows) < asked:
+                break
+            last = rows[-1]["updated_at"], rows[-1]["id"]
+        return found
 
     async def fork(self, conversation_id: str, revision: int, new_id: str) -> Head:
         """Copy a journal through `revision` under a new ID; see the port."""
@@ -259,3 +257,10 @@ class SqlStore:
 
     async def _revisions(self, conversation_ids: Sequence[str]) -> Mapping[str, int]:
         return await self._rows.revisions(conversation_ids)
+
+
+def _asking(query: Executable) -> Work[Sequence[RowMapping]]:
+    async def rows(connection: AsyncConnection) -> Sequence[RowMapping]:
+        return (await connection.execute(query)).mappings().all()
+
+    return rows

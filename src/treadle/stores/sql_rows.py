@@ -8,6 +8,7 @@ from sqlalchemy import Executable, RowMapping, delete, insert, literal, select, 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.errors import CorruptJournal
 from treadle.ports.store import READER, Batch, Head, Lease, advanced
 from treadle.stores.codec import decode_batch
 from treadle.stores.heads import readable
@@ -150,12 +151,13 @@ class Rows:
             raise not_found(conversation_id)
         if rows[0].reader > READER:
             raise too_new(conversation_id, rows[0].reader)
-        journal = f"conversation {conversation_id!r}"
-        return [
-            Batch(row.revision, decode_batch(row.data, journal, row.revision))
-            for row in rows
-            if row.revision is not None
-        ]
+        journal, last = f"conversation {conversation_id!r}", min(through, rows[0].newest)
+        there = {row.revision: row.data for row in rows}
+        wanted = range(max(0, after) + 1, last + 1)
+        for revision in wanted:
+            if revision not in there:
+                raise CorruptJournal(f"{journal}: revision {revision} is missing.")
+        return [Batch(each, decode_batch(there[each], journal, each)) for each in wanted]
 
     async def contents(self, name: bytes, digests: Iterable[str]) -> dict[str, bytes]:
         """Return what a conversation holds of these contents."""

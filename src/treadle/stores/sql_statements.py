@@ -114,6 +114,20 @@ class Statements:
         self.count = update(blobs).where(chosen).values(holders=blobs.c.holders + bindparam("more"))
         self.sweep = delete(blobs).where(chosen, blobs.c.holders <= 0)
 
+    def listed(
+        self, status: str | None, limit: int, after: tuple[int, bytes] | None
+    ) -> Select[*tuple[Any, ...]]:
+        """Select heads in the order of a list, those after a time and an ID."""
+        heads = self.tables.conversations.c
+        query = select(self.tables.conversations)
+        if status is not None:
+            query = query.where(heads.status == status)
+        if after is not None:
+            at, name = after
+            same = (heads.updated_at == at) & (heads.id > name)
+            query = query.where(or_(heads.updated_at < at, same))
+        return query.order_by(heads.updated_at.desc(), heads.id).limit(limit)
+
     def _giving(self, statement: Insert | Update) -> Executable:
         """Return a statement that changes one head, and gives its row back where it can."""
         heads = self.tables.conversations
@@ -198,7 +212,12 @@ class Statements:
         beyond = batches.c.revision > bindparam("after", type_=BigInteger)
         through = batches.c.revision <= bindparam("through", type_=BigInteger)
         return (
-            select(heads.c.reader, batches.c.revision, batches.c.data)
+            select(
+                heads.c.reader,
+                heads.c.revision.label("newest"),
+                batches.c.revision,
+                batches.c.data,
+            )
             .select_from(
                 heads.outerjoin(
                     batches, and_(batches.c.conversation == heads.c.id, beyond, through)

@@ -25,6 +25,7 @@ from sqlalchemy.dialects.mysql import BINARY, LONGBLOB, VARBINARY
 from treadle.errors import NewerJournal
 from treadle.ports.store import Head, Lease
 from treadle.stores.heads import moment
+from treadle.stores.refusals import head_damaged
 
 OLDEST_READER = 1
 """The lowest version of the schema whose code may use these tables as they now are."""
@@ -95,7 +96,14 @@ class Tables:
 
 
 def head_of(row: RowMapping) -> Head:
-    """Return the head that a row of `conversations` says."""
+    """Return the head that a row of `conversations` says, or raise `CorruptJournal`."""
+    try:
+        return _head_of(row)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise head_damaged(row["id"].decode(errors="replace"), error) from error
+
+
+def _head_of(row: RowMapping) -> Head:
     name: str = row["id"].decode()
     owner, run_id = row["owner"], row["run_id"]
     lease = None
