@@ -31,7 +31,6 @@ from treadle.ports.model import (
     ModelDelta,
     ModelReply,
     ModelRequest,
-    PromptCache,
     ReasoningPiece,
     Restart,
     TextPiece,
@@ -158,7 +157,7 @@ class Asker:
                 attempt += 1
             else:
                 self.partial = [reply.message.text]  # until it is part of the history
-                reply = self._priced(reply, request.settings.prompt_cache)
+                reply = self._priced(reply, request)
                 self._budget.spend(reply.usage)
                 return reply
 
@@ -264,11 +263,14 @@ class Asker:
                 if (output := self._partial_output(request)) is not None:
                     output.tell([reply.message.text], turn)
 
-    def _priced(self, reply: ModelReply, kept: PromptCache | None) -> ModelReply:
-        usage, price = reply.usage, self._setup.profile.price
+    def _priced(self, reply: ModelReply, request: ModelRequest) -> ModelReply:
+        usage, profile = reply.usage, self._setup.profile
+        price = profile.price
         if reply.settled or (usage.requests and (price is None or usage.cost)):
             return reply
-        cost = usage.cost or (price.kept(kept).cost(usage) if price else usage.cost)
+        cost = usage.cost
+        if price and not cost:
+            cost = price.kept(profile.settings_for(request).prompt_cache).cost(usage)
         return replace(reply, usage=replace(usage, requests=usage.requests or 1, cost=cost))
 
     async def _after(self, reply: ModelReply) -> ModelReply:

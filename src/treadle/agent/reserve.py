@@ -36,10 +36,9 @@ def reserve(budget: Budget, request: ModelRequest, profile: ModelProfile) -> Res
         ConfigError: money is limited and the model has no price.
     """
     estimate = estimate_input(request)
-    wanted = request.settings.max_output_tokens or min(
-        MOST_OUTPUT, profile.max_output or MOST_OUTPUT
-    )
-    kept = request.settings.prompt_cache
+    given = profile.settings_for(request)
+    wanted = given.max_output_tokens or min(MOST_OUTPUT, profile.max_output or MOST_OUTPUT)
+    kept = given.prompt_cache
     output = min(wanted, _affordable(budget, estimate, profile, kept))
     if output < 1:
         return None

@@ -44,14 +44,13 @@ WHOLE = ("stop", "tool_calls")
 """How replies end that are kept: not what was cut off, filtered or refused."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Cache:
     """A model that answers equal requests from what it has answered before.
 
-    Two requests are equal when messages, system prompt, tools, settings, output schema and the
-    provider and name of the model are, up to the IDs of tool calls, which are numbered in order.
-    Conversation, deadline and `timeout` do not matter. Settings that the model object has of its
-    own are not seen: give models that differ in these caches of their own.
+    Two requests are equal when messages, system prompt, tools, settings (the model's own too),
+    output schema and the provider, name and `identity` of the model's profile are, up to the IDs of
+    tool calls, which are numbered in order. Conversation, deadline and `timeout` do not matter.
 
     Replies are kept in memory, the last `size` of them, or in the folder that `store` names, or in
     an object of the `Replies` protocol; a reply older than `ttl` is asked for anew. When many ask
@@ -103,6 +102,9 @@ class Cache:
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"Cache({self.model!r})"
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer from what is kept, or ask the model.
@@ -202,13 +204,14 @@ def as_kept(reply: ModelReply) -> ModelReply:
 
 def key_of(request: ModelRequest, profile: ModelProfile) -> str:
     """Return a hash that equal requests have in common, see `Cache`."""
-    headers = request.settings.extra_headers
+    settings = profile.settings_for(request)
+    headers = settings.extra_headers
     asked = {
-        "model": (profile.provider, profile.name),
+        "model": (profile.provider, profile.name, profile.identity),
         "system": request.system,
         "messages": _numbered(request.messages),
         "tools": request.tools,
-        "settings": replace(request.settings, timeout=None, extra_headers=None),
+        "settings": replace(settings, timeout=None, extra_headers=None),
         "headers": None if headers is None else dict(headers),
         "output": request.output,
     }

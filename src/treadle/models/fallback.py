@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from treadle.ports.model import (
     ModelProfile,
     ModelReply,
     ModelRequest,
+    ModelSettings,
+    PromptCache,
     Restart,
     profile_of,
 )
@@ -48,7 +51,7 @@ def another_may_cure(error: ModelError) -> bool:
     return error.status is not None and (error.status in (404, 410) or error.status >= 500)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Fallback:
     """A model that is several: the first is asked, and the next one when it fails.
 
@@ -60,8 +63,9 @@ class Fallback:
     A stream that breaks after it said something goes on with the next model as well: a `Restart`
     among its pieces says that what was said so far no longer counts.
 
-    `profile` is what all of them can do, at the highest price; a reply costs what the model costs
-    that gave it, and its usage counts the failed attempts.
+    `profile` is what all of them can do, at the highest price and with the least of the models' own
+    `max_output_tokens`; a reply costs what the model costs that gave it, and its usage counts the
+    failed attempts.
 
     Raises:
         ConfigError: there is no model.
@@ -81,6 +85,9 @@ class Fallback:
         object.__setattr__(self, "models", found)
         object.__setattr__(self, "on", on)
         object.__setattr__(self, "profile", weakest([profile_of(model) for model in found]))
+
+    def __repr__(self) -> str:
+        return f"Fallback({', '.join(map(repr, self.models))})"
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer with the first model that does.
@@ -124,10 +131,10 @@ class Fallback:
 class _Attempts:
     """The attempts to answer one request."""
 
-    __slots__ = ("_errors", "_kept", "_models", "_on")
+    __slots__ = ("_errors", "_models", "_on", "_request")
 
     def __init__(self, fallback: Fallback, request: ModelRequest) -> None:
-        self._kept = request.settings.prompt_cache
+        self._request = request
         self._models = fallback.models
         self._on = fallback.on
         self._errors: list[ModelError] = []
@@ -149,9 +156,10 @@ class _Attempts:
 
     def counted(self, reply: ModelReply) -> ModelReply:
         """Return the reply at the price of its model, with what failed before it."""
-        usage, price = reply.usage, profile_of(self.model).price
+        usage, profile = reply.usage, profile_of(self.model)
         if not reply.settled:
-            cost = usage.cost or (price.kept(self._kept).cost(usage) if price else usage.cost)
+            kept, price = profile.settings_for(self._request).prompt_cache, profile.price
+            cost = usage.cost or (price.kept(kept).cost(usage) if price else usage.cost)
             usage = replace(usage, requests=usage.requests or 1, cost=cost)
         lost = used_by(self._errors)
         return replace(reply, usage=usage + lost if self._errors else usage, settled=True)
@@ -202,7 +210,27 @@ def weakest(profiles: Sequence[ModelProfile]) -> ModelProfile:
         price=highest([profile.price for profile in profiles]),
         window=_least(profile.window for profile in profiles),
         max_output=_least(profile.max_output for profile in profiles),
+        settings=_shared([profile.settings for profile in profiles]),
+        identity=_told_apart(profiles),
     )
+
+
+def _shared(own: Sequence[ModelSettings]) -> ModelSettings:
+    """Return what a reservation has to know of the models' own settings, at its strictest."""
+    lives = {each.prompt_cache for each in own}
+    longest: PromptCache | None = "long" if "long" in lives else None
+    return ModelSettings(
+        max_output_tokens=_least(each.max_output_tokens for each in own), prompt_cache=longest
+    )
+
+
+def _told_apart(profiles: Sequence[ModelProfile]) -> str:
+    """Return a hash of all that tells these models from others, their settings too."""
+    each = [
+        (one.provider, one.name, one.identity, replace(one.settings, timeout=None))
+        for one in profiles
+    ]
+    return hashlib.sha256(repr(each).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def highest(prices: Sequence[Price | None]) -> Price | None:

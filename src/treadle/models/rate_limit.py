@@ -29,7 +29,7 @@ EXPECTED_OUTPUT = 1_024
 """Output tokens reserved for a request that does not say how many it may have."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class RateLimit:
     """A model of which no more is asked than a number of requests and tokens.
 
@@ -38,9 +38,9 @@ class RateLimit:
     Others wait in line, first come first served; a wait that would be longer than what the run's
     deadline leaves is not begun, and ends in `RateLimited`.
 
-    Tokens are reserved before a request from an estimate of its input and `max_output_tokens`
-    (without it: 1,024), and settled by its real usage afterwards. A request that is larger than
-    `tpm` waits for an empty window.
+    Tokens are reserved before a request from an estimate of its input and `max_output_tokens`, its
+    own or the model's (without it: 1,024), and settled by its real usage afterwards. A request that
+    is larger than `tpm` waits for an empty window.
 
     `quota` shares the limit more widely: an object of the `Quota` protocol, which has its own
     bounds, or a URL such as "redis://:password@host:6379/0?name=openai" with the bounds given here.
@@ -74,6 +74,10 @@ class RateLimit:
         object.__setattr__(self, "quota", quota)
         object.__setattr__(self, "profile", profile)
 
+    def __repr__(self) -> str:
+        bounds = [f"{name}={bound}" for name, bound in self.quota.bounds.given.items()]
+        return f"RateLimit({', '.join([repr(self.model), *bounds])})"
+
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer as the model does, when it is this request's turn.
 
@@ -104,7 +108,8 @@ class RateLimit:
         tokens = 0
         if self.quota.bounds.tpm is not None:
             tokens = estimate_input(request)
-            tokens += request.settings.max_output_tokens or EXPECTED_OUTPUT
+            settings = self.profile.settings_for(request)
+            tokens += settings.max_output_tokens or EXPECTED_OUTPUT
         try:
             permit = await self.quota.begin(tokens, longest=request.seconds_left)
         except ModelError as error:

@@ -180,7 +180,9 @@ class ModelProfile(Struct, frozen=True, kw_only=True):
 
     `native_output` says whether an `OutputSchema` is obeyed, `native_output_with_tools` whether
     that also holds while tools are offered. `window` is how many tokens a request may have,
-    `max_output` how many its reply; None where nobody knows.
+    `max_output` how many its reply; None where nobody knows. `settings` are the model's own, which
+    lie under those of a request. `identity` tells apart models of one name that may answer
+    otherwise: protocol, address, tools that the server runs; it holds no secret.
     """
 
     provider: str = "custom"
@@ -191,6 +193,14 @@ class ModelProfile(Struct, frozen=True, kw_only=True):
     price: Price | None = None
     window: int | None = None
     max_output: int | None = None
+    settings: ModelSettings = DEFAULT_SETTINGS
+    identity: str = ""
+
+    def settings_for(self, request: ModelRequest) -> ModelSettings:
+        """Return what holds for a request: its settings over the model's own."""
+        if self.settings is DEFAULT_SETTINGS:
+            return request.settings
+        return self.settings.merged(request.settings)
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):

@@ -55,17 +55,29 @@ def known(provider: str, model: str) -> Known | None:
     return models.get(name) or models.get(_DATED.sub("", name))
 
 
-def priced(profile: ModelProfile) -> ModelProfile:
-    """Return a profile with price, window and longest reply from the table where it has none."""
-    found = known(profile.provider, profile.name)
-    if found is None:
+def priced(profile: ModelProfile, *, listed: bool = True, keeps_long: bool = True) -> ModelProfile:
+    """Return a profile with price, window and longest reply from the table where it has none.
+
+    They only hold where the vendor's list does, on its own server: `listed`. Where no prompt is
+    kept long on request, `keeps_long=False`, the price has nothing for that.
+    """
+    found = known(profile.provider, profile.name) if listed else None
+    if found is not None:
+        profile = replace(
+            profile,
+            price=found.price if profile.price is None else profile.price,
+            window=found.window if profile.window is None else profile.window,
+            max_output=found.max_output if profile.max_output is None else profile.max_output,
+        )
+    if keeps_long or profile.price is None:
         return profile
-    return replace(
-        profile,
-        price=found.price if profile.price is None else profile.price,
-        window=found.window if profile.window is None else profile.window,
-        max_output=found.max_output if profile.max_output is None else profile.max_output,
-    )
+    return replace(profile, price=_short(profile.price))
+
+
+def _short(price: Price) -> Price:
+    """Return a price without what writing to a cache that lasts costs."""
+    long = None if price.long is None else _short(price.long)
+    return replace(price, cache_write_long=None, long=long)
 
 
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$")

@@ -83,7 +83,7 @@ async def test_it_streams() -> None:
 async def test_a_platform_runs_anthropics_own_models() -> None:
     """What they signed goes back to them, wherever they run."""
     model = Anthropic("claude-sonnet-4-5", client=AsyncAnthropicBedrock())
-    assert (model.profile.provider, model.profile.window) == ("anthropic", 200_000)
+    assert (model.profile.provider, model.profile.max_output) == ("anthropic", 64_000)
 
 
 async def test_an_error_answer_is_typed() -> None:

@@ -17,12 +17,12 @@ from treadle.ports.model import (
     PromptCache,
     ToolSpec,
 )
-from treadle.providers._json import decode, encode
+from treadle.providers._json import decode, encode, object_schema
+from treadle.providers._tools import parted, with_added
 from treadle.providers.anthropic.blocks import Wire, sent_name
 from treadle.providers.anthropic.claude import Claude
 from treadle.providers.anthropic.dialect import PROTOCOL, MessagesDialect
 from treadle.providers.anthropic.options import asked_in_words, sent_schema, wire_options
-from treadle.providers.anthropic.schema import tool_schema
 from treadle.providers.anthropic.turns import MARK, Turns, ended, extended
 from treadle.values import is_object
 
@@ -108,7 +108,8 @@ class MessagesEncoder:
         turns = ended(self._turns(request.messages), prefill=self._model.prefill)
         tail = self._tail(request, settings, stream=stream)
         tools = self._offered(request.tools, b"") or self._unused(turns)
-        mark = self._mark(settings.prompt_cache, turns, tools, tail)
+        is_marked = turns.marks or MARK in (extra or ()) or self._has_mark(request.tools)
+        mark = b"" if is_marked else self._mark(settings.prompt_cache, turns, tools)
         chunks: list[bytes | memoryview] = [
             self._head(self._system(request), mark),
             self._offered(request.tools, mark) or tools,
@@ -117,7 +118,7 @@ class MessagesEncoder:
             b"]",
             tail,
         ]
-        if turns.container and (turns.results or turns.paused) and b'"container":' not in tail:
+        if turns.container and (turns.results or turns.paused) and "container" not in (extra or ()):
             chunks.append(b',"container":' + encode(turns.container))
         chunks.append(b"}")
         return b"".join(chunks)
@@ -129,16 +130,19 @@ class MessagesEncoder:
     def _overridden(
         self, request: ModelRequest, settings: ModelSettings, extra: Wire, *, stream: bool
     ) -> bytes:
-        """Return a body in which `extra_body` replaces the model, the prompt or the tools.
+        """Return a body in which `extra_body` replaces model or prompt, or brings tools.
 
-        Who does that sets the cache marks, too.
+        Who replaces sets the cache marks, too.
         """
-        rest = {name: value for name, value in extra.items() if name not in _WHOLE}
-        cache = settings.prompt_cache or "off"
-        plain = MessagesEncoder(self.model, self._model, self._dialect, hosted_tools=self._hosted)
+        rest, whole, added = parted(extra, _WHOLE)
+        hosted = with_added(self._hosted, added)
+        cache = settings.prompt_cache or ("off" if whole else None)
+        plain = MessagesEncoder(self.model, self._model, self._dialect, hosted_tools=hosted)
         asked = replace(request, settings=replace(settings, extra_body=rest, prompt_cache=cache))
-        wire: Wire = decode(plain.body(asked, stream=stream))
-        wire |= {name: extra[name] for name in _WHOLE & extra.keys()}
+        body = plain.body(asked, stream=stream)
+        if not whole:
+            return body
+        wire: Wire = decode(body) | whole
         if not wire.get("tools"):  # an empty list takes the stand-ins away, and so the choice
             wire = {name: value for name, value in wire.items() if name not in _OF_TOOLS}
         return encode({name: value for name, value in wire.items() if value is not None})
@@ -226,10 +230,14 @@ class MessagesEncoder:
         wire = joined(wire, extra)
         return b"," + encode(wire)[1:-1] if wire else b""
 
-    def _mark(self, cache: PromptCache | None, turns: Turns, tools: bytes, tail: bytes) -> bytes:
+    def _has_mark(self, tools: tuple[ToolSpec, ...]) -> bool:
+        """Whether somebody has marked a tool."""
+        own = (tool.provider for tool in tools if isinstance(tool, AnthropicTool) and tool.provider)
+        kept = (provider.get(PROTOCOL) or {} for provider in own)
+        return any(wire.get(MARK) is not None for wire in (*kept, *self._hosted))
+
+    def _mark(self, cache: PromptCache | None, turns: Turns, tools: bytes) -> bytes:
         """Return the mark that four places of the request get, as many as there may be."""
-        if turns.marks or MARK in tools or MARK in tail:
-            return b""
         if cache is None and self._dialect.marks and (tools or turns.has_replies):
             return _SHORT
         return {"short": _SHORT, "long": _LONG}.get(cache or "", b"")
@@ -245,7 +253,7 @@ def wire_tool(tool: ToolSpec) -> Wire:
         kept = dict(tool.provider.get(PROTOCOL) or {})
     if kept.get("type", "custom") != "custom":
         return kept
-    schema, words = tool_schema(tool.parameters)
+    schema, words = object_schema(tool.parameters)
     description = "\n\n".join(text for text in (tool.description, words) if text)
     wire: Wire = {"name": tool.name, "description": description, "input_schema": schema}
     if not description:
@@ -265,7 +273,7 @@ def joined(wire: Wire, extra: Wire) -> Wire:
 
 
 def _is_loaded(tool: Wire) -> bool:
-    return not tool.get("defer_loading") and "cache_control" not in tool
+    return not tool.get("defer_loading") and MARK not in tool
 
 
 def _listed(turns: Turns, mark: bytes) -> list[bytes | memoryview]:

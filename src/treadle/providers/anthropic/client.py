@@ -21,9 +21,10 @@ from treadle.providers._address import endpoint
 from treadle.providers._client import Client, Key
 from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
+from treadle.providers._identity import identity
 from treadle.providers.anthropic.body import MessagesEncoder
 from treadle.providers.anthropic.claude import Claude, claude
-from treadle.providers.anthropic.dialect import VENDOR, MessagesDialect, dialect_of
+from treadle.providers.anthropic.dialect import PROTOCOL, MessagesDialect, dialect_of
 from treadle.providers.anthropic.reply import decode_reply
 from treadle.providers.anthropic.sdk import SdkTransport
 from treadle.providers.anthropic.stream import MessagesFold
@@ -105,7 +106,7 @@ class Anthropic:
             fixed={"anthropic-version": VERSION, **_beta_header(self.betas)},
             headers=self.headers,
         )
-        profile = self._profile(dialect, traits)
+        profile = self._profile(address, dialect, traits)
         for name, value in (("profile", profile), ("_address", address), ("_client", client)):
             object.__setattr__(self, name, value)
 
@@ -133,7 +134,7 @@ class Anthropic:
         """
         return self._client.stream(request)
 
-    def _profile(self, dialect: MessagesDialect, traits: Claude) -> ModelProfile:
+    def _profile(self, address: str, dialect: MessagesDialect, traits: Claude) -> ModelProfile:
         profile = ModelProfile(
             provider=dialect.provider,
             name=self.model,
@@ -143,8 +144,21 @@ class Anthropic:
             price=self.price,
             window=self.window,
             max_output=traits.max_output,
+            settings=self.settings,
+            identity=identity(
+                PROTOCOL,
+                address,
+                headers=self.headers,
+                query=self.query,
+                fields={
+                    "betas": (*self.betas,),
+                    "hosted_tools": [dict(tool) for tool in self.hosted_tools],
+                    "vision": self.vision,
+                    "native_output": self.native_output,
+                },
+            ),
         )
-        return priced(profile) if dialect.origin == VENDOR else profile
+        return priced(profile, listed=dialect.listed)
 
     def _codec(self, address: str, dialect: MessagesDialect, traits: Claude) -> _MessagesCodec:
         encoder = MessagesEncoder(

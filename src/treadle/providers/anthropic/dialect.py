@@ -17,6 +17,7 @@ PAUSED = "@paused"
 VENDOR = "anthropic"
 """Whose opaque data it is that Anthropic's models wrote, on whatever platform they ran."""
 
+VENDOR_HOST = "api.anthropic.com"
 _PLATFORMS = (".amazonaws.com", ".googleapis.com", ".services.ai.azure.com", ".api.aws")
 
 
@@ -25,12 +26,14 @@ class MessagesDialect:
     """What one server wants, where servers differ.
 
     `origin` is whose signatures and hosted tools it knows: Anthropic's, or its own. `marks` says
-    whether parts of a prompt are marked for its cache without being asked to.
+    whether parts of a prompt are marked for its cache without being asked to, `listed` that this is
+    Anthropic's own server, where its list prices hold.
     """
 
     provider: str = VENDOR
     origin: str = VENDOR
     marks: bool = True
+    listed: bool = False
     vision: bool = True
 
 
@@ -42,6 +45,8 @@ def dialect_of(url: str) -> MessagesDialect:
     """
     host = host_of(url)
     name = host.partition(":")[0]
-    if name == "api.anthropic.com" or name.endswith((".anthropic.com", *_PLATFORMS)):
+    if name == VENDOR_HOST:
+        return MessagesDialect(listed=True)
+    if name.endswith((".anthropic.com", *_PLATFORMS)):
         return MessagesDialect()
     return MessagesDialect(provider=host, origin=host, marks=False)

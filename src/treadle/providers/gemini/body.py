@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -48,14 +49,22 @@ class GeminiEncoder:
     """Makes request bodies for one model on one server.
 
     What was made of a thread's messages is kept in `Thread.encoded`, so a turn costs what is new
-    in it; tools and settings are kept here by identity.
+    in it; tools and settings are kept here by identity. `hosted_tools` are offered with every
+    request.
     """
 
-    __slots__ = ("_defaults", "_dialect", "_heads", "_key", "_tails")
+    __slots__ = ("_defaults", "_dialect", "_heads", "_hosted", "_key", "_tails")
 
-    def __init__(self, dialect: GeminiDialect, defaults: ModelSettings = DEFAULT_SETTINGS) -> None:
+    def __init__(
+        self,
+        dialect: GeminiDialect,
+        defaults: ModelSettings = DEFAULT_SETTINGS,
+        *,
+        hosted_tools: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self._dialect = dialect
         self._defaults = defaults
+        self._hosted = [dict(tool) for tool in hosted_tools]
         self._key = f"gemini {dialect!r}"
         self._heads: dict[str, bytes] = {}
         self._tails: dict[tuple[object, ...], tuple[object, bytes]] = {}
@@ -85,8 +94,11 @@ class GeminiEncoder:
         """Return a body in which `extra_body` replaces the contents or the system prompt."""
         rest = {name: value for name, value in extra.items() if name not in _WHOLE}
         settings = replace(self.settings(request), extra_body=rest)
-        body = GeminiEncoder(self._dialect).body(replace(request, settings=settings))
+        body = self._plain().body(replace(request, settings=settings))
         return encode({**decode(body), **{name: extra[name] for name in _WHOLE & extra.keys()}})
+
+    def _plain(self) -> GeminiEncoder:
+        return GeminiEncoder(self._dialect, hosted_tools=self._hosted)
 
     def _head(self, system: str) -> bytes:
         found = self._heads.get(system)
@@ -107,7 +119,13 @@ class GeminiEncoder:
         if found is None:
             if len(self._tails) >= KEPT:
                 self._tails.clear()
-            wire = wire_settings(self.settings(request), self._dialect, output=output, tools=tools)
+            wire = wire_settings(
+                self.settings(request),
+                self._dialect,
+                output=output,
+                tools=tools,
+                hosted=self._hosted,
+            )
             body = b"," + encode(wire)[1:] if wire else b"}"
             # What the key is made of is kept beside, so that its identities stay theirs.
             found = self._tails[key] = ((settings, output, tools), body)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from treadle.errors import UnknownModel
@@ -20,8 +21,9 @@ from treadle.ports.transport import Transport
 from treadle.providers._client import Client, Key
 from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
+from treadle.providers._identity import identity
 from treadle.providers.gemini.body import GeminiEncoder
-from treadle.providers.gemini.dialect import VERTEX, GeminiDialect, dialect_of
+from treadle.providers.gemini.dialect import PROTOCOL, VERTEX, GeminiDialect, dialect_of
 from treadle.providers.gemini.reply import decode_reply
 from treadle.providers.gemini.sdk import GenaiTransport
 from treadle.providers.gemini.stream import GeminiFold
@@ -42,11 +44,13 @@ class Gemini:
     It goes into a header, also when a URL brought it as ``?key=``. `base_url` is
     GOOGLE_GEMINI_BASE_URL or Google's own; for Vertex AI it names the project and the location,
     ``https://aiplatform.googleapis.com/v1/projects/p/locations/global``. `model` is a name
-    ("gemini-3-flash"), or where it is found ("tunedModels/mine", "endpoints/123"). `settings` are
-    defaults under those of a run. What is known about a model follows from its name, on Google's
-    own server its price and window, too; these, `generation` (2.5, 3, ...), `vision` and
-    `native_output` overrule it. `client` is a `google.genai.Client`: then address, key and tokens
-    are those of the SDK. Safe to share between tasks, threads and event loops.
+    ("gemini-3-flash-preview"), or where it is found ("tunedModels/mine", "endpoints/123").
+    `settings` are defaults under those of a run. `hosted_tools` are offered with every request:
+    tools that Google runs itself, written as it documents them, ``{"googleSearch": {}}``. What is
+    known about a model follows from its name, on Google's own server its price and window, too;
+    these, `generation` (2.5, 3, ...), `vision` and `native_output` overrule it. `client` is a
+    `google.genai.Client`: then address, key and tokens are those of the SDK. Safe to share between
+    tasks, threads and event loops.
 
     Raises:
         UnknownModel: `model` is empty.
@@ -59,6 +63,7 @@ class Gemini:
     base_url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     query: Mapping[str, str] = field(default_factory=dict[str, str])
+    hosted_tools: Sequence[Mapping[str, Any]] = ()
     settings: ModelSettings = DEFAULT_SETTINGS
     price: Price | None = None
     window: int | None = None
@@ -91,13 +96,14 @@ class Gemini:
             vision=dialect.vision,
             price=self.price,
             window=self.window,
+            settings=self.settings,
+            identity=self._identity(address, query),
         )
-        if dialect.host == GOOGLE:
-            profile = priced(profile)
+        profile = priced(profile, listed=dialect.host == GOOGLE, keeps_long=False)
         place = model_url(address, self.model.strip(), dialect)
         client = Client(
             codec=_GeminiCodec(
-                GeminiEncoder(dialect, self.settings),
+                GeminiEncoder(dialect, self.settings, hosted_tools=self.hosted_tools),
                 dialect,
                 _asking(f"{place}:generateContent", query),
                 _asking(f"{place}:streamGenerateContent", {"alt": "sse", **query}),
@@ -139,6 +145,20 @@ class Gemini:
             ModelError: the request failed; its class says how.
         """
         return self._client.stream(request)
+
+    def _identity(self, address: str, query: Mapping[str, str]) -> str:
+        return identity(
+            PROTOCOL,
+            address,
+            headers=self.headers,
+            query=query,
+            fields={
+                "hosted_tools": [dict(tool) for tool in self.hosted_tools],
+                "generation": self.generation,
+                "vision": self.vision,
+                "native_output": self.native_output,
+            },
+        )
 
     def _dialect(self, address: str) -> GeminiDialect:
         overrules = {

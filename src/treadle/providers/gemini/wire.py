@@ -8,10 +8,12 @@ from typing import Any
 from treadle.errors import ConfigError
 from treadle.messages import Opaque
 from treadle.ports.model import Effort, ModelSettings, OutputSchema, ToolSpec
+from treadle.providers._json import object_schema
+from treadle.providers._tools import parted, with_added
 from treadle.providers.gemini.dialect import PROTOCOL, THIRD, GeminiDialect, Wire
 from treadle.providers.gemini.pieces import NAME
 from treadle.providers.gemini.schema import gemini_schema
-from treadle.values import is_array, is_object
+from treadle.values import is_object
 
 FUNCTIONS = "functionDeclarations"
 _MERGED = ("generationConfig", "toolConfig")
@@ -70,10 +72,12 @@ def wire_tools(tools: Iterable[ToolSpec]) -> list[Wire]:
 def wire_function(tool: ToolSpec) -> Wire:
     """Return the declaration of a function."""
     wire: Wire = {"name": tool.name}
-    if tool.description:
-        wire["description"] = tool.description
-    if tool.parameters:
-        wire["parametersJsonSchema"] = gemini_schema(tool.parameters)
+    schema, words = object_schema(tool.parameters) if tool.parameters else ({}, "")
+    description = "\n\n".join(text for text in (tool.description, words) if text)
+    if description:
+        wire["description"] = description
+    if schema:
+        wire["parametersJsonSchema"] = gemini_schema(schema)
     return wire
 
 
@@ -83,27 +87,29 @@ def wire_settings(
     *,
     output: OutputSchema | None = None,
     tools: tuple[ToolSpec, ...] = (),
+    hosted: Iterable[Wire] = (),
 ) -> Wire:
     """Return every field of a request but the contents; what is not set is left out.
+
+    Tools in `extra_body` are added to those that are offered.
 
     Raises:
         ConfigError: a tool's name is not taken, or the settings ask for what cannot be had.
     """
     wire: Wire = {}
-    offered = wire_tools(tools)
+    extra, replaced, added = parted(settings.extra_body or {}, ("tools",))
+    offered = with_added([*wire_tools(tools), *hosted], added)
     if offered:
         wire["tools"] = offered
-    calling = _calling(settings) if any(FUNCTIONS in each for each in offered) else None
-    if calling:
+    calls = replaced.get("tools") != [] and any(FUNCTIONS in each for each in offered)
+    if calls and (calling := _calling(settings)):
         wire["toolConfig"] = {"functionCallingConfig": calling}
     generation = _generation(settings, dialect, output)
     if generation:
         wire["generationConfig"] = generation
-    for name, value in (settings.extra_body or {}).items():
+    for name, value in {**extra, **replaced}.items():
         if name in _MERGED and is_object(value) and is_object(wire.get(name)):
             wire[name] = {**wire[name], **value}
-        elif name == "tools" and is_array(value) and offered:
-            wire[name] = [*wire[name], *value]
         else:
             wire[name] = value
     return wire

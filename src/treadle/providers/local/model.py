@@ -68,19 +68,21 @@ class Local:
         for name, number in (("context", self.context), ("threads", self.threads)):
             if number is not None and number < 1:
                 raise ConfigError(f"Local(model={self.model!r}): {name}={number} is not positive.")
-        name = _name(self.model)
+        name, settings = _name(self.model), SETTINGS.merged(self.settings)
         profile = ModelProfile(
             provider="local",
             name=name,
             native_output=True,
             native_output_with_tools=True,
             vision=False,
+            settings=settings,
+            identity=f"local {self._file()} context={self.context} calls={self.tool_calls}",
         )
         client = OpenAI(
             name,
             api_key="",
             base_url="http://local/v1",
-            settings=SETTINGS.merged(self.settings),
+            settings=settings,
             vision=False,
             native_output=True,
             transport=self.transport or LlamaTransport(self._ready),
@@ -117,6 +119,10 @@ class Local:
         async with aclosing(self._client.stream(request)) as deltas:
             async for delta in deltas:
                 yield delta
+
+    def _file(self) -> str:
+        """Return the path of the model's file, "" where its name says which it is."""
+        return str(_path(self.model or os.environ.get(PATH_VARIABLE, "")) or "")
 
     async def _ready(self) -> Ready:
         """Return the loaded model. When this is cancelled, a download ends and can go on later."""

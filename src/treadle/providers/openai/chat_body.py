@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from treadle.messages import Thread
 from treadle.ports.model import DEFAULT_SETTINGS, ModelRequest, ModelSettings, ToolSpec
 from treadle.providers._json import decode, encode
+from treadle.providers._tools import parted, with_added
 from treadle.providers.openai.chat_quick import quick
 from treadle.providers.openai.chat_wire import Wire, wire_messages, wire_settings, wire_tools
 from treadle.providers.openai.dialect import ChatDialect
@@ -45,17 +46,34 @@ class ChatEncoder:
     """Makes request bodies for one model on one server.
 
     What was made of a thread's messages is kept in `Thread.encoded`, so a turn costs what is new
-    in it; tools and settings are kept here by identity.
+    in it; tools and settings are kept here by identity. `hosted_tools` are offered with every
+    request.
     """
 
-    __slots__ = ("_defaults", "_dialect", "_heads", "_key", "_merges", "_tails", "_tools", "model")
+    __slots__ = (
+        "_defaults",
+        "_dialect",
+        "_heads",
+        "_hosted",
+        "_key",
+        "_merges",
+        "_tails",
+        "_tools",
+        "model",
+    )
 
     def __init__(
-        self, model: str, dialect: ChatDialect, defaults: ModelSettings = DEFAULT_SETTINGS
+        self,
+        model: str,
+        dialect: ChatDialect,
+        defaults: ModelSettings = DEFAULT_SETTINGS,
+        *,
+        hosted_tools: Iterable[Wire] = (),
     ) -> None:
         self.model = model
         self._dialect = dialect
         self._defaults = defaults
+        self._hosted = list(hosted_tools)
         self._merges = dialect.merge_roles or not dialect.system_role
         self._key = f"openai_chat {dialect!r}"
         self._heads: dict[str, bytes] = {}
@@ -78,7 +96,7 @@ class ChatEncoder:
         if not request.system or not self._dialect.system_role:
             drop_first_comma(chunks)
         chunks.append(b"]")
-        if request.tools:
+        if request.tools or self._hosted:
             chunks.append(self._offered(request.tools))
         chunks.append(self._tail(request, stream=stream))
         if self._dialect.cache_key and request.conversation_id:
@@ -87,12 +105,12 @@ class ChatEncoder:
         return b"".join(chunks)
 
     def _overridden(self, request: ModelRequest, extra: Wire, *, stream: bool) -> bytes:
-        """Return a body in which `extra_body` replaces the model, the messages or the tools."""
-        rest = {name: value for name, value in extra.items() if name not in _WHOLE}
+        """Return a body in which `extra_body` replaces model or messages, or brings tools."""
+        rest, whole, added = parted(extra, _WHOLE)
         settings = replace(self.settings(request), extra_body=rest)
-        plain = ChatEncoder(self.model, self._dialect)
+        plain = ChatEncoder(self.model, self._dialect, hosted_tools=with_added(self._hosted, added))
         body = plain.body(replace(request, settings=settings), stream=stream)
-        return encode({**decode(body), **{name: extra[name] for name in _WHOLE & extra.keys()}})
+        return encode({**decode(body), **whole}) if whole else body
 
     def _head(self, system: str) -> bytes:
         found = self._heads.get(system)
@@ -111,12 +129,14 @@ class ChatEncoder:
         if found is None:
             if len(self._tools) >= KEPT:
                 self._tools.clear()
+            wires = [*wire_tools(tools), *self._hosted]
             # The tools are kept beside, so that their identities stay theirs.
-            found = self._tools[key] = (tools, b',"tools":' + encode(wire_tools(tools)))
+            found = self._tools[key] = (tools, b',"tools":' + encode(wires))
         return found[1]
 
     def _tail(self, request: ModelRequest, *, stream: bool) -> bytes:
-        settings, output, has_tools = request.settings, request.output, bool(request.tools)
+        settings, output = request.settings, request.output
+        has_tools = bool(request.tools or self._hosted)
         key = (id(settings), id(output), has_tools, stream)
         found = self._tails.get(key)
         if found is None:

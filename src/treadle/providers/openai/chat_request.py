@@ -9,11 +9,19 @@ from msgspec import Struct
 
 from treadle.errors import InvalidInput
 from treadle.messages import Thread
-from treadle.ports.model import Effort, ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from treadle.ports.model import (
+    Effort,
+    ModelRequest,
+    ModelSettings,
+    OutputSchema,
+    PromptCache,
+    ToolSpec,
+)
 from treadle.providers._json import decode
 from treadle.providers.openai.chat_history import read_messages
 from treadle.providers.openai.chat_wire import ChatTool, Wire, wire_output
 from treadle.providers.openai.dialect import PROTOCOL, ChatDialect, TokenField
+from treadle.providers.openai.prompt_cache import chat_cache_life, wire_cache
 from treadle.values import is_array, is_object
 
 _EFFORTS = frozenset(get_args(Effort))
@@ -51,6 +59,8 @@ def decode_request(body: bytes, dialect: ChatDialect) -> ChatRequest:
     stream = left.pop("stream", False) is True
     system = _system(messages)
     tools = _tools(left.pop("tools", []))
+    if dialect.cache_key:
+        dialect = replace(dialect, cache_life=chat_cache_life(str(model)))
     dialect = _shown_dialect(left, dialect, stream=stream)
     settings = _settings(left, dialect, has_tools=bool(tools))
     output = _output(left)
@@ -106,11 +116,23 @@ def _settings(left: Wire, dialect: ChatDialect, *, has_tools: bool) -> Wire:
         settings["reasoning_effort"] = left.pop("reasoning_effort")
     if has_tools and isinstance(left.get("parallel_tool_calls"), bool):
         settings["parallel_tool_calls"] = left.pop("parallel_tool_calls")
+    settings |= _cache(left, dialect)
     choice = _choice(left.get("tool_choice")) if has_tools else None
     if choice:
         settings["tool_choice"] = choice
         del left["tool_choice"]
     return settings
+
+
+def _cache(left: Wire, dialect: ChatDialect) -> Wire:
+    """Take how long the prompt is to be kept, where we would say it in the same way."""
+    for kept in get_args(PromptCache):
+        fields = wire_cache(kept, dialect.cache_life)
+        if fields and all(left.get(name) == value for name, value in fields.items()):
+            for name in fields:
+                del left[name]
+            return {"prompt_cache": kept}
+    return {}
 
 
 def _choice(wire: object) -> str | None:

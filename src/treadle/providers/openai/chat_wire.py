@@ -25,6 +25,7 @@ from treadle.messages import (
 from treadle.ports.model import ModelSettings, OutputSchema, ToolSpec
 from treadle.providers._json import decode, encode
 from treadle.providers.openai.dialect import PROTOCOL, ChatDialect
+from treadle.providers.openai.prompt_cache import wire_cache
 from treadle.values import clean, is_array, is_object
 
 Wire = dict[str, Any]
@@ -90,6 +91,7 @@ def wire_settings(
         "presence_penalty": settings.presence_penalty,
         "reasoning_effort": settings.reasoning_effort,
         "response_format": wire_output(output) if output else None,
+        **wire_cache(settings.prompt_cache, dialect.cache_life),
     }
     if has_tools:  # servers refuse these two without tools
         wire["tool_choice"] = _tool_choice(settings.tool_choice)

@@ -19,10 +19,12 @@ from treadle.providers._address import endpoint
 from treadle.providers._client import Client, Key
 from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
+from treadle.providers._identity import identity
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_reply import decode_reply
 from treadle.providers.openai.chat_stream import ChatFold
-from treadle.providers.openai.dialect import TokenField, address_of, dialect_of
+from treadle.providers.openai.dialect import PROTOCOL, TokenField, address_of, dialect_of
+from treadle.providers.openai.prompt_cache import chat_cache_life, is_kept_long
 from treadle.providers.openai.sdk import SdkTransport
 from treadle.providers.prices import priced
 from treadle.usage import Price
@@ -91,6 +93,8 @@ class OpenAI:
         }
         given = {name: value for name, value in overrules.items() if value is not None}
         dialect = replace(dialect_of(address, self.server), **given)
+        if dialect.cache_key:
+            dialect = replace(dialect, cache_life=chat_cache_life(self.model))
         profile = ModelProfile(
             provider=dialect.provider,
             name=self.model,
@@ -99,9 +103,18 @@ class OpenAI:
             vision=dialect.vision,
             price=self.price,
             window=self.window,
+            settings=self.settings,
+            identity=identity(
+                PROTOCOL,
+                address,
+                headers=self.headers,
+                query=self.query,
+                fields={**given, "account": (self.organization, self.project)},
+            ),
         )
-        if dialect.listed:
-            profile = priced(profile)
+        profile = priced(
+            profile, listed=dialect.listed, keeps_long=is_kept_long(dialect.cache_life)
+        )
         client = Client(
             codec=_ChatCodec(
                 ChatEncoder(self.model, dialect, self.settings),

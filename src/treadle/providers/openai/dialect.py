@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from treadle.errors import ConfigError
 from treadle.providers._address import host_of
+from treadle.providers.openai.prompt_cache import CacheLife
 
 PROTOCOL = "openai_chat"
 """The key under which messages and parts carry what this protocol wants back unchanged."""
@@ -26,6 +27,7 @@ class ChatDialect:
     `system_role=False` for those without a system message. `call_ids`: OpenAI takes at most
     40 characters ("short"), Mistral exactly nine letters and digits ("nine"). `keys` are the
     environment variables that a key is looked for in, `needs_key` whether there has to be one.
+    `cache_life` is what the server can be told of a prompt's life.
     `listed` says that this is the vendor's own server, where its list prices hold.
     """
 
@@ -35,6 +37,7 @@ class ChatDialect:
     call_ids: CallIds = "any"
     stream_usage: bool = True
     cache_key: bool = False
+    cache_life: CacheLife | None = None
     file_urls: bool = True
     native_output: bool = False
     native_output_with_tools: bool = False

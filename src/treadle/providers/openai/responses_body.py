@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from treadle.messages import Thread
 from treadle.ports.model import DEFAULT_SETTINGS, ModelRequest, ModelSettings, ToolSpec
 from treadle.providers._json import decode, encode
+from treadle.providers._tools import parted, with_added
 from treadle.providers.openai.chat_body import HEADS, KEPT, LOOSE, cache_key, drop_first_comma
 from treadle.providers.openai.chat_wire import Wire
 from treadle.providers.openai.responses_calls import Calls
@@ -101,12 +102,13 @@ class ResponsesEncoder:
         return b"".join(chunks)
 
     def _overridden(self, request: ModelRequest, extra: Wire, *, stream: bool) -> bytes:
-        """Return a body in which `extra_body` replaces the model, the input or the tools."""
-        rest = {name: value for name, value in extra.items() if name not in _WHOLE}
+        """Return a body in which `extra_body` replaces model or input, or brings tools."""
+        rest, whole, added = parted(extra, _WHOLE)
         settings = replace(self.settings(request), extra_body=rest)
-        plain = ResponsesEncoder(self.model, self._dialect, hosted_tools=self._hosted)
+        hosted = with_added(self._hosted, added)
+        plain = ResponsesEncoder(self.model, self._dialect, hosted_tools=hosted)
         body = plain.body(replace(request, settings=settings), stream=stream)
-        return encode({**decode(body), **{name: extra[name] for name in _WHOLE & extra.keys()}})
+        return encode({**decode(body), **whole}) if whole else body
 
     def _head(self, system: str) -> bytes:
         found = self._heads.get(system)

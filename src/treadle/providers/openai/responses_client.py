@@ -21,10 +21,16 @@ from treadle.providers._address import endpoint
 from treadle.providers._client import Client, Key
 from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
+from treadle.providers._identity import identity
 from treadle.providers.openai.client import account_headers, key_variables
 from treadle.providers.openai.dialect import address_of
+from treadle.providers.openai.prompt_cache import is_kept_long
 from treadle.providers.openai.responses_body import ResponsesEncoder
-from treadle.providers.openai.responses_dialect import ResponsesDialect, responses_dialect_of
+from treadle.providers.openai.responses_dialect import (
+    PROTOCOL,
+    ResponsesDialect,
+    responses_dialect_of,
+)
 from treadle.providers.openai.responses_reply import decode_reply
 from treadle.providers.openai.responses_stream import ResponsesFold
 from treadle.providers.openai.sdk import SdkTransport
@@ -91,6 +97,7 @@ class OpenAIResponses:
         sdk = None if self.client is None else SdkTransport(self.client, _PATH, self.model)
         address = sdk.address if sdk else self._given_address()
         dialect = self._dialect(address)
+        tools = [dict(tool) for tool in self.hosted_tools]
         profile = ModelProfile(
             provider=dialect.provider,
             name=self.model,
@@ -99,10 +106,12 @@ class OpenAIResponses:
             vision=dialect.vision,
             price=self.price,
             window=self.window,
+            settings=self.settings,
+            identity=self._identity(address, tools),
         )
-        if dialect.listed:
-            profile = priced(profile)
-        tools = [dict(tool) for tool in self.hosted_tools]
+        profile = priced(
+            profile, listed=dialect.listed, keeps_long=is_kept_long(dialect.cache_life)
+        )
         encoder = ResponsesEncoder(self.model, dialect, self.settings, hosted_tools=tools)
         client = Client(
             codec=_ResponsesCodec(encoder, dialect.host, endpoint(address, _PATH, self.query)),
@@ -151,14 +160,26 @@ class OpenAIResponses:
         return self._client.stream(request)
 
     def _dialect(self, address: str) -> ResponsesDialect:
+        return replace(responses_dialect_of(address, self.model, self.server), **self._overrules())
+
+    def _overrules(self) -> dict[str, bool]:
         overrules = {
             "store": self.store,
             "encrypted_reasoning": self.encrypted_reasoning,
             "vision": self.vision,
             "native_output": self.native_output,
         }
-        given = {name: value for name, value in overrules.items() if value is not None}
-        return replace(responses_dialect_of(address, self.model, self.server), **given)
+        return {name: value for name, value in overrules.items() if value is not None}
+
+    def _identity(self, address: str, tools: list[dict[str, Any]]) -> str:
+        account = (self.organization, self.project)
+        return identity(
+            PROTOCOL,
+            address,
+            headers=self.headers,
+            query=self.query,
+            fields={**self._overrules(), "hosted_tools": tools, "account": account},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from treadle.providers.openai.dialect import dialect_of
+from treadle.providers.openai.prompt_cache import CacheLife, cache_life
 
 PROTOCOL = "openai_responses"
 """The key under which messages and parts carry what this protocol wants back unchanged."""
 
 _BEDROCK = re.compile(r"bedrock-mantle\..+\.api\.aws")
 _THINKS = re.compile(r"(^|[./:])(o\d|gpt-([5-9]|\d\d)|codex)(?!.*-chat)")
-_MINIMUM_LIFE = re.compile(r"gpt-(5\.([6-9]|\d\d)|[6-9]|\d\d)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ResponsesDialect:
     store: bool | None = None
     media_results: bool = False
     cache_key: bool = False
-    cache_life: Literal["minimum", "maximum"] | None = None
+    cache_life: CacheLife | None = None
     native_output: bool = False
     vision: bool = True
     key_header: Literal["authorization", "api-key"] = "authorization"
@@ -62,7 +62,7 @@ def responses_dialect_of(url: str, model: str, server: str | None = None) -> Res
         encrypted_reasoning=thinks,
         media_results=is_openai,
         cache_key=known.cache_key,
-        cache_life=_cache_life(model) if known.cache_key else None,
+        cache_life=cache_life(model) if known.cache_key else None,
         native_output=is_openai or known.native_output,
         vision=known.vision,
         key_header=known.key_header,
@@ -70,8 +70,3 @@ def responses_dialect_of(url: str, model: str, server: str | None = None) -> Res
         needs_key=known.needs_key,
         listed=known.listed,
     )
-
-
-def _cache_life(model: str) -> Literal["minimum", "maximum"]:
-    """Return which of OpenAI's two fields the model has: newer ones have the minimum's."""
-    return "minimum" if _MINIMUM_LIFE.match(model) else "maximum"

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from treadle.errors import ConfigError
 from treadle.messages import Opaque
 from treadle.ports.model import ModelSettings, OutputSchema, ToolSpec
+from treadle.providers._json import object_schema
 from treadle.providers.openai.chat_wire import Wire, is_strict
+from treadle.providers.openai.prompt_cache import wire_cache
 from treadle.providers.openai.responses_dialect import PROTOCOL, ResponsesDialect
 from treadle.values import is_array, is_object
 
@@ -58,7 +60,7 @@ def wire_settings(
         "text": {"format": schema} if schema else None,
         "include": [_ENCRYPTED] if dialect.encrypted_reasoning else None,
         "store": dialect.store,
-        **_cache(settings, dialect),
+        **wire_cache(settings.prompt_cache, dialect.cache_life),
     }
     if tools:
         wire["tool_choice"] = _tool_choice(settings.tool_choice, tools)
@@ -89,9 +91,11 @@ def _tool(tool: ToolSpec) -> Wire:
         kept = dict(tool.provider.get(PROTOCOL) or {})
     if "type" in kept:
         return kept
-    wire: Wire = {"type": "function", "name": tool.name, "parameters": tool.parameters}
-    if tool.description:
-        wire["description"] = tool.description
+    schema, words = object_schema(tool.parameters)
+    wire: Wire = {"type": "function", "name": tool.name, "parameters": schema}
+    description = "\n\n".join(text for text in (tool.description, words) if text)
+    if description:
+        wire["description"] = description
     # Left out, `strict` means that the server rewrites the schema so that it is.
     wire = {**wire, "strict": False, **kept}
     return {name: value for name, value in wire.items() if value is not None}
@@ -110,19 +114,6 @@ def _tool_choice(choice: str | None, tools: list[Wire]) -> str | Wire | None:
         if kind == choice and not tool.get("name"):
             return {"type": choice}
     return {"type": "function", "name": choice}
-
-
-def _cache(settings: ModelSettings, dialect: ResponsesDialect) -> Wire:
-    """Return how long the prompt is to be kept. Minutes are the habit of every server."""
-    match settings.prompt_cache, dialect.cache_life:
-        case "long", "minimum":
-            return {"prompt_cache_options": {"ttl": "12h"}}
-        case "long", "maximum":
-            return {"prompt_cache_retention": "24h"}
-        case "off", "minimum":
-            return {"prompt_cache_options": {"mode": "explicit"}}
-        case _:
-            return {}
 
 
 def _merged(known: object, extra: object) -> object:
