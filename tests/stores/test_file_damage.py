@@ -254,6 +254,25 @@ async def test_what_is_no_conversation_is_passed_over(tmp_path: Path) -> None:
     await store.close()
 
 
+async def test_a_folder_of_others_where_a_conversation_should_be_is_an_error(
+    tmp_path: Path,
+) -> None:
+    """It is not deleted, and not tried for ever."""
+    store = await begun(tmp_path, "r1")
+    (tmp_path / "conversations" / "d").mkdir()
+    write(tmp_path / "conversations" / "d" / "diary", b"x")
+    for asking in (
+        store.create("d"),
+        store.claim("d", "o", 60),
+        store.claim_and_append("d", "o", 60, [began("r2")], known=None),
+        store.fork("c", 1, "d"),
+    ):
+        with pytest.raises(StoreUnavailable, match="conversations/d"):
+            await asking
+    assert names(tmp_path / "conversations" / "d") == ["diary"]
+    await store.close()
+
+
 async def test_a_damaged_conversation_ends_no_other_wait(tmp_path: Path) -> None:
     """All who wait are looked for together."""
     store, other = await begun(tmp_path, "r1"), FileStore(tmp_path)

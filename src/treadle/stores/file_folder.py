@@ -8,6 +8,7 @@ temp/                      what is being made, or deleted
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -54,6 +55,8 @@ from treadle.stores.refusals import not_found
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OLD = 3600.0
+_IS_THERE = {errno.EEXIST, errno.ENOTEMPTY}
+_TRIES = 10
 _decode_note = msgspec.json.Decoder(LeaseNote).decode
 
 log = logging.getLogger(__name__)
@@ -314,12 +317,17 @@ class Folder:
             shutil.rmtree(beside, ignore_errors=True)
 
     def _placed(self, beside: Path, conversation_id: str) -> bool:
-        try:
-            os.rename(beside, self._journal(conversation_id).parent)
-        except OSError:
-            if self._journal(conversation_id).exists():
-                return False
-            raise
+        journal = self._journal(conversation_id)
+        for left in reversed(range(_TRIES)):
+            try:
+                os.rename(beside, journal.parent)
+            except OSError as error:
+                if journal.exists():
+                    return False
+                if left and error.errno in _IS_THERE:
+                    continue  # somebody deleted it in between
+                raise
+            break
         sync_folder(self._conversations)
         return True
 
