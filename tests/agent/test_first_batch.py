@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from treadle import (
     ConversationBusy,
     ConversationNotFound,
     InvalidId,
+    MemoryStore,
     Message,
     RunContext,
     RunFailed,
@@ -28,7 +30,7 @@ from treadle.agent import settle
 from treadle.journal import AnyEntry
 from treadle.messages import Thread
 from treadle.ports.model import ModelRequest
-from treadle.ports.store import Batch, Begun, Head, Lease
+from treadle.ports.store import Batch, Begun, Head, Lease, never_waits
 from treadle.ports.transport import HttpRequest
 from treadle.providers import OpenAI
 from treadle.testing import FunctionModel, ScriptedModel
@@ -347,3 +349,19 @@ async def test_an_end_that_took_long_is_an_end(
     assert (stopped.stop_reason, stopped.reason) == ("cancelled", "enough")
     assert (await store.head("c")).status == "stopped"
     await store.close()
+
+
+async def test_what_wraps_a_store_in_memory_may_wait() -> None:
+    """A copied mark does not make it one that never waits."""
+    store = MemoryStore()
+    plain = store.append
+
+    @wraps(plain)
+    async def slowly(*args: Any, **options: Any) -> int:
+        await asyncio.sleep(0)
+        return await plain(*args, **options)
+
+    store.append = slowly
+    assert not never_waits(store)
+    assert never_waits(MemoryStore())
+    assert (await heard(store=store).run("1", conversation="c")).output == "1 messages"

@@ -19,6 +19,7 @@ from treadle import (
     Usage,
 )
 from treadle.errors import ConfigError
+from treadle.models import Cache, Fallback, RateLimit
 from treadle.ports.model import ModelProfile
 from treadle.testing import FakeClock, FunctionModel, ScriptedModel, calls, raises, reply
 
@@ -121,6 +122,26 @@ async def test_a_cache_that_lasts_costs_what_it_costs() -> None:
 
     assert (stopped.stop_reason, result.output) == ("budget", "hi")
     assert result.usage.cost == Decimal("0.05")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+async def test_a_models_own_settings_are_reserved_and_billed(wrapped: bool) -> None:
+    """As if the run had brought them: how long its cache lasts, and how much it may say."""
+    usage = Usage(input_tokens=50, cache_write_tokens=50, requests=1)
+    profile = ModelProfile(
+        price=Price(input=0, output=0, cache_write=0, cache_write_long=1_000),
+        settings=ModelSettings(prompt_cache="long", max_output_tokens=500),
+    )
+    model = ScriptedModel([reply("hi", usage=usage)] * 2, profile=profile)
+    agent = Agent("a", Fallback(model, Cache(RateLimit(model, rpm=9))) if wrapped else model)
+
+    stopped = await agent.run("x", limits=Limits(max_cost=Decimal("0.000001")))
+    result = await agent.run("x", limits=Limits(max_cost=Decimal(1)))
+    short = await agent.run("x", settings=ModelSettings(prompt_cache="short"))
+
+    assert (stopped.stop_reason, result.output) == ("budget", "hi")
+    assert (result.usage.cost, short.usage.cost) == (Decimal("0.05"), 0)
+    assert [each.settings.max_output_tokens for each in model.requests] == [500, None]
 
 
 async def test_output_is_capped_to_what_the_model_can_say() -> None:

@@ -174,7 +174,7 @@ async def test_steered_as_the_answer_is_written() -> None:
                 await super().append("c", head.revision, [steering(["just in time"])])
             return await super().append(*args, **options)
 
-        append.never_waits = True  # pyright: ignore[reportFunctionMemberAccess]
+        append.never_waits = append  # pyright: ignore[reportFunctionMemberAccess]
 
     raced: list[bool] = []
     store = Racing()

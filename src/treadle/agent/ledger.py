@@ -21,7 +21,7 @@ from treadle.errors import (
 )
 from treadle.journal import AnyEntry, CancelAsked, MessageQueued, RunBegan, RunResumed
 from treadle.messages import Thread
-from treadle.ports.store import Head, Lease, Store, begins_writes, ends_lease
+from treadle.ports.store import Head, Lease, Store, begins_writes, ends_lease, never_waits
 from treadle.view import RunRecord, View
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Ledger:
         self._timer: asyncio.TimerHandle | None = None
         self._attending: asyncio.Task[None] | None = None
         # A store in memory says so of its method, and nothing can come in between.
-        self._never_waits = getattr(store.append, "never_waits", False)
+        self._never_waits = never_waits(store)
         self._beginning = store if begins_writes(store) else None
 
     @property

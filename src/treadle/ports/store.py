@@ -100,7 +100,7 @@ class Journals(Protocol):
         """Write one batch and return its revision. What was returned survives the process.
 
         The head follows by `advanced`; a lease ends with the batch for which `ends_lease` holds. A
-        method that never waits may have an attribute `never_waits` that is true: then callers take
+        function that never waits may have an attribute `never_waits` that is itself: then callers take
         no care that nothing comes in between. Where this function and `claim_and_append` have an
         attribute `begins` that is the function itself, the store is a `BeginningStore`. What wraps
         them carries the attribute of what is wrapped, and is asked like any other.
@@ -264,13 +264,18 @@ class BeginningStore(Store, Protocol):
 
 def begins_writes(store: Store) -> TypeGuard[BeginningStore]:
     """Whether the store can begin writes, and does so as its own methods write."""
-    return _is_own(store.append) and _is_own(store.claim_and_append)
+    return _is_own(store.append, "begins") and _is_own(store.claim_and_append, "begins")
 
 
-def _is_own(method: object) -> bool:
-    """Whether `begins` was set on this very function: what wraps one may have copied that."""
+def never_waits(store: Store) -> bool:
+    """Whether the store's own `append` never waits for anything."""
+    return _is_own(store.append, "never_waits")
+
+
+def _is_own(method: object, mark: str) -> bool:
+    """Whether a mark was set on this very function: what wraps one may have copied it."""
     function = getattr(method, "__func__", method)
-    return getattr(function, "begins", None) is function
+    return getattr(function, mark, None) is function
 
 
 def anybody_may(entries: Sequence[AnyEntry]) -> bool:

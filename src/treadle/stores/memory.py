@@ -91,7 +91,7 @@ class MemoryStore:
             _add(journal, head, batch)
         return head.revision
 
-    append.never_waits = True  # pyright: ignore[reportFunctionMemberAccess] see the port
+    append.never_waits = append  # pyright: ignore[reportFunctionMemberAccess] see the port
 
     async def read(self, conversation_id: str, from_revision: int = 0) -> Sequence[Batch]:
         """Return the batches after `from_revision`, oldest first."""
