@@ -21,6 +21,7 @@ from treadle import (
     ModelError,
     ModelRequest,
     ModelRetried,
+    ModelSettings,
     ModelTimeout,
     OutputDelta,
     Overloaded,
@@ -321,3 +322,45 @@ def test_models_by_name() -> None:
 
 def _raise(error: BaseException) -> str:
     raise error
+
+
+async def test_what_a_model_sets_itself_is_priced() -> None:
+    """A cache that lasts, asked for by the model that answers; a request overrules it."""
+    price = Price(input=0, output=0, cache_write=0, cache_write_long=1_000)
+    usage = Usage(input_tokens=50, cache_write_tokens=50, requests=1)
+    own = ModelSettings(prompt_cache="long")
+    lasting = ModelProfile(name="lasting", price=price, settings=own)
+    plain = ModelProfile(name="plain", price=price)
+
+    def both(*models: ScriptedModel) -> Fallback:
+        return Fallback(failing(Overloaded("busy"), price=price), *models)
+
+    first = both(ScriptedModel([reply("a", usage=usage)] * 2, profile=lasting))
+    other = both(ScriptedModel([reply("a", usage=usage)], profile=plain))
+    short = ModelRequest(messages=Thread(), settings=ModelSettings(prompt_cache="short"))
+
+    assert (await first.complete(ModelRequest(messages=Thread()))).usage.cost == Decimal("0.05")
+    assert (await other.complete(ModelRequest(messages=Thread()))).usage.cost == 0
+    first = Fallback(ScriptedModel([reply("a", usage=usage)], profile=lasting))
+    assert (await first.complete(short)).usage.cost == 0
+
+
+def test_the_profile_has_what_is_to_be_reserved() -> None:
+    """The least that a model may say, the dearest cache, and who all of them are."""
+
+    def of(*settings: ModelSettings) -> ModelProfile:
+        profiles = [ModelProfile(name="m", settings=each) for each in settings]
+        return Fallback(*(ScriptedModel([], profile=each) for each in profiles)).profile
+
+    long = ModelSettings(prompt_cache="long", max_output_tokens=900)
+    assert of(long, ModelSettings(max_output_tokens=500), ModelSettings()).settings == (
+        ModelSettings(prompt_cache="long", max_output_tokens=500)
+    )
+    assert of(ModelSettings(), ModelSettings()).settings == ModelSettings()
+    assert of(long, ModelSettings()).identity == of(long, ModelSettings()).identity
+    assert of(long, ModelSettings()).identity != of(ModelSettings(), long).identity
+    there = ModelProfile(name="m", identity="there")
+    here = ModelProfile(name="m", identity="here")
+    assert (
+        len({Fallback(ScriptedModel([], profile=p)).profile.identity for p in (here, there)}) == 2
+    )

@@ -14,7 +14,7 @@ from treadle.messages import Thread
 from treadle.models import RateLimit
 from treadle.models.estimate import estimate_input
 from treadle.models.quota import LocalQuota
-from treadle.ports.model import ModelDelta, ModelReply, TextPiece
+from treadle.ports.model import ModelDelta, ModelProfile, ModelReply, TextPiece
 from treadle.ports.quota import Bounds, Permit
 from treadle.testing import FakeClock, FunctionModel, ScriptedModel, chunks, raises, reply
 
@@ -152,3 +152,29 @@ def test_what_cannot_be() -> None:
         RateLimit(model, rpm=1, quota=Noting())
     with pytest.raises(ConfigError, match="'nosuch'"):
         RateLimit(model, rpm=1, quota="nosuch://host")
+
+
+async def test_what_the_model_may_say_at_most_is_reserved() -> None:
+    """By settings of its own, too; those of a request lie over them."""
+    noting = Noting()
+    profile = ModelProfile(settings=ModelSettings(max_output_tokens=50))
+    model = RateLimit(ScriptedModel(["a", "b"], profile=profile), quota=noting)
+
+    await model.complete(HELLO)
+    settings = ModelSettings(max_output_tokens=60)
+    await model.complete(ModelRequest(messages=HELLO.messages, settings=settings))
+
+    assert [tokens for tokens, _ in noting.begun] == [INPUT + 50, INPUT + 60]
+    assert model.profile.settings is profile.settings
+
+
+def test_what_is_shown_of_a_limit() -> None:
+    """The model and the bounds."""
+
+    class Short(ScriptedModel):
+        def __repr__(self) -> str:
+            return "Short()"
+
+    assert repr(RateLimit(Short([]), rpm=5, concurrency=2)) == (
+        "RateLimit(Short(), rpm=5, concurrency=2)"
+    )

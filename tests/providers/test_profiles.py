@@ -12,7 +12,7 @@ import pytest
 
 from treadle import Agent, ConfigError, Limits, ModelSettings, Price, tool
 from treadle.models import Cache, Fallback
-from treadle.ports.model import profile_of
+from treadle.ports.model import PromptCache, profile_of
 from treadle.ports.transport import HttpRequest
 from treadle.providers import Anthropic, Gemini, OpenAI, OpenAIResponses
 from treadle.providers.local.model import Local
@@ -300,3 +300,36 @@ def test_wrappers_are_shown_in_short(made: Made, answer: Any, search: Any) -> No
     model = made(api_key="sesame")
     assert repr(Cache(model)) == f"Cache({model!r})"
     assert repr(Fallback(model, model)) == f"Fallback({model!r}, {model!r})"
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url", "kept", "fields"),
+    [
+        ("gpt-5.2", "https://api.openai.com/v1", "long", {"prompt_cache_retention": "24h"}),
+        ("gpt-5.2", "https://eu.api.openai.com/v1", "long", {"prompt_cache_retention": "24h"}),
+        ("gpt-5.2", "https://api.openai.com/v1", "short", {}),
+        ("gpt-5.2", "https://api.openai.com/v1", "off", {}),
+        ("gpt-5.6", "https://api.openai.com/v1", "long", {}),  # half an hour is all there is
+        (
+            "gpt-5.6",
+            "https://api.openai.com/v1",
+            "off",
+            {"prompt_cache_options": {"mode": "explicit"}},
+        ),
+        ("gpt-5.2", "https://x.openai.azure.com/openai/v1", "long", {}),
+        ("gpt-5.2", "http://localhost:1/v1", "long", {}),
+    ],
+)
+async def test_chat_completions_are_told_how_long_to_keep_a_prompt(
+    model: str, base_url: str, kept: PromptCache, fields: Any
+) -> None:
+    """Where the server knows a field for that, and in those of its protocol."""
+    transport = Replying(CHAT)
+    settings = ModelSettings(prompt_cache=kept)
+    made = OpenAI(model, base_url=base_url, api_key="k", transport=transport, settings=settings)
+
+    await Agent("a", made).run("x")
+
+    (sent,) = transport.sent
+    names = ("prompt_cache_retention", "prompt_cache_options")
+    assert {name: sent[name] for name in names if name in sent} == fields

@@ -176,6 +176,27 @@ def test_every_field_of_a_call_comes_back(call: dict[str, Any]) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("model", "fields", "kept"),
+    [
+        ("gpt-5.2", {"prompt_cache_retention": "24h"}, "long"),
+        ("gpt-5.2", {"prompt_cache_retention": "in_memory"}, None),
+        ("gpt-5.6", {"prompt_cache_options": {"mode": "explicit"}}, "off"),
+        ("gpt-5.6", {"prompt_cache_options": {"mode": "explicit", "ttl": "30m"}}, None),
+        ("gpt-5.6", {"prompt_cache_retention": "24h"}, None),
+        ("gpt-5.6", {}, None),
+    ],
+)
+def test_how_long_the_prompt_is_kept_becomes_ours(model: str, fields: Any, kept: Any) -> None:
+    """Where we would say it in the same way; on a server that does not know it, it rides along."""
+    chat = read(user("go"), **{"model": model, **fields})
+    assert chat.request.settings.prompt_cache == kept
+    assert chat.request.settings.extra_body == (None if kept else fields or None)
+
+    elsewhere = read(user("go"), dialect=ChatDialect(), **{"model": model, **fields})
+    assert elsewhere.request.settings.extra_body == (fields or None)
+
+
 def test_settings_become_ours() -> None:
     """The fields that we have names for, and the rest in `extra_body`."""
     chat = read(
