@@ -22,16 +22,11 @@ Made = Callable[..., Any]
 CHAT: Any = {
     "choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
 }
+SAID: Any = {"type": "output_text", "text": "hi", "annotations": []}
 RESPONSES: Any = {
     "object": "response",
     "status": "completed",
-    "output": [
-        {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "hi", "annotations": []}],
-        }
-    ],
+    "output": [{"type": "message", "role": "assistant", "content": [SAID]}],
 }
 MESSAGES: Any = {
     "type": "message",

@@ -189,11 +189,12 @@ def test_every_field_of_a_call_comes_back(call: dict[str, Any]) -> None:
 )
 def test_how_long_the_prompt_is_kept_becomes_ours(model: str, fields: Any, kept: Any) -> None:
     """Where we would say it in the same way; on a server that does not know it, it rides along."""
-    chat = read(user("go"), **{"model": model, **fields})
+    named: dict[str, Any] = {"model": model, **fields}
+    chat = read(user("go"), **named)
     assert chat.request.settings.prompt_cache == kept
     assert chat.request.settings.extra_body == (None if kept else fields or None)
 
-    elsewhere = read(user("go"), dialect=ChatDialect(), **{"model": model, **fields})
+    elsewhere = read(user("go"), dialect=ChatDialect(), **named)
     assert elsewhere.request.settings.extra_body == (fields or None)
 
 
