@@ -390,27 +390,3 @@ async def _mistake_of(cache: Cache) -> type[Exception]:
     with pytest.raises(ZeroDivisionError) as caught:
         await cache.complete(HELLO)
     return caught.type
-
-
-def test_the_models_own_settings_are_seen() -> None:
-    """As if the request had brought them, which overrules them; a deadline of its own is not."""
-    cool = ModelSettings(temperature=0.5, extra_headers=MappingProxyType({"x-a": "1"}))
-    plain = ModelProfile(provider="p", name="m")
-    own = replace(plain, settings=cool)
-
-    assert key_of(HELLO, own) != key_of(HELLO, plain)
-    assert key_of(HELLO, own) == key_of(replace(HELLO, settings=cool), plain)
-    warm = replace(HELLO, settings=replace(cool, temperature=1))
-    assert key_of(warm, own) == key_of(warm, plain)
-    slow = replace(plain, settings=ModelSettings(timeout=9))
-    assert key_of(HELLO, slow) == key_of(HELLO, plain)
-
-
-def test_what_is_shown_of_a_cache() -> None:
-    """The model, and neither replies nor locks."""
-
-    class Short(ScriptedModel):
-        def __repr__(self) -> str:
-            return "Short()"
-
-    assert repr(Cache(Short([]))) == "Cache(Short())"

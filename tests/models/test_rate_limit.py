@@ -166,15 +166,3 @@ async def test_what_the_model_may_say_at_most_is_reserved() -> None:
 
     assert [tokens for tokens, _ in noting.begun] == [INPUT + 50, INPUT + 60]
     assert model.profile.settings is profile.settings
-
-
-def test_what_is_shown_of_a_limit() -> None:
-    """The model and the bounds."""
-
-    class Short(ScriptedModel):
-        def __repr__(self) -> str:
-            return "Short()"
-
-    assert repr(RateLimit(Short([]), rpm=5, concurrency=2)) == (
-        "RateLimit(Short(), rpm=5, concurrency=2)"
-    )

@@ -264,13 +264,11 @@ class Asker:
                     output.tell([reply.message.text], turn)
 
     def _priced(self, reply: ModelReply, request: ModelRequest) -> ModelReply:
-        usage, profile = reply.usage, self._setup.profile
-        price = profile.price
+        usage, price = reply.usage, self._setup.profile.price
         if reply.settled or (usage.requests and (price is None or usage.cost)):
             return reply
-        cost = usage.cost
-        if price and not cost:
-            cost = price.kept(profile.settings_for(request).prompt_cache).cost(usage)
+        kept = self._setup.profile.settings_for(request).prompt_cache
+        cost = usage.cost or (price.kept(kept).cost(usage) if price else usage.cost)
         return replace(reply, usage=replace(usage, requests=usage.requests or 1, cost=cost))
 
     async def _after(self, reply: ModelReply) -> ModelReply:

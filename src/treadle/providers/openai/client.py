@@ -104,13 +104,7 @@ class OpenAI:
             price=self.price,
             window=self.window,
             settings=self.settings,
-            identity=identity(
-                PROTOCOL,
-                address,
-                headers=self.headers,
-                query=self.query,
-                fields={**given, "account": (self.organization, self.project)},
-            ),
+            identity=self._identity(address, given),
         )
         profile = priced(
             profile, listed=dialect.listed, keeps_long=is_kept_long(dialect.cache_life)
@@ -140,6 +134,11 @@ class OpenAI:
     def _given_address(self) -> str:
         given = self.base_url or address_of(self.server or "openai", self.model)
         return given.strip()
+
+    def _identity(self, address: str, given: Mapping[str, object]) -> str:
+        account = (self.organization, self.project)
+        fields = {**given, "account": account}
+        return identity(PROTOCOL, address, headers=self.headers, query=self.query, fields=fields)
 
     def __repr__(self) -> str:
         return f"OpenAI({self.model!r}, base_url={self._address!r})"
