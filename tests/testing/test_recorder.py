@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from tests.loopback import serve
 from tests.models.quota_contract import settled
-from treadle import Agent, ConfigError, IncompleteReply, Overloaded, Retry, TextDelta
+from treadle import Agent, ConfigError, IncompleteReply, Message, Overloaded, Retry, TextDelta
+from treadle.errors import ModelError
+from treadle.messages import Thread
+from treadle.ports.model import ModelRequest, ModelSettings
 from treadle.ports.transport import HttpRequest
 from treadle.providers import OpenAI
 from treadle.testing import FakeClock, Recorder, Replayer
@@ -159,6 +162,41 @@ async def test_no_secret_is_written(tmp_path: Path) -> None:
         authorization="Bearer other-key-0",
     )
     await exchange(Replayer(path), other)
+
+
+async def test_what_an_answer_points_to_is_not_written(tmp_path: Path) -> None:
+    """The secrets in its location and its new cookie, there and wherever else they stand."""
+    path = tmp_path / "x.jsonl"
+    headers = {
+        "Location": "https://me:hunter2pw@h.example/?api_key=only-here-1&x=1",
+        "Set-Cookie": "session=fresh-cookie; Path=/; HttpOnly",
+        "WWW-Authenticate": 'Bearer realm="everywhere"',
+    }
+    body = b'{"a": "only-here-1 fresh-cookie hunter2pw everywhere HttpOnly Bearer"}'
+    served = Served(body, status=307, headers=headers)
+
+    await exchange(Recorder(path, served), asking({}, "https://h.example/?sig=signed%2B1"))
+
+    (line,) = lines_of(path)
+    assert line["url"] == "https://h.example/?sig=***"
+    assert line["answer_headers"]["location"] == "https://***@h.example/?api_key=***&x=1"
+    assert line["answer_headers"]["set-cookie"] == "***"
+    assert line["pieces"] == ['{"a": "*** *** *** everywhere HttpOnly Bearer"}']
+
+
+async def test_headers_of_one_request_are_not_written(tmp_path: Path) -> None:
+    """Nor what they hold where a server repeats it, however it is spelled."""
+    path, key = tmp_path / "x.jsonl", 'other/key"0'
+    echo = json.dumps({"error": {"message": f"bad {key}, other%2Fkey%220"}}).encode()
+    model = OpenAI("m", api_key="", transport=Recorder(path, Served(echo, status=400)))
+    settings = ModelSettings(extra_headers={"X-Api-Key": key})
+    thread = Thread([Message.user("x")])
+
+    with pytest.raises(ModelError) as caught:
+        await model.complete(ModelRequest(messages=thread, settings=settings))
+
+    assert "bad ***, ***" in str(caught.value)
+    assert "other" not in path.read_text(encoding="utf-8")
 
 
 @given(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.values.secret import masked, names_a_secret
+from treadle.values.secret import masked, names_a_secret, places_of_keys, secrets_of
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,41 @@ def test_text_without_secrets() -> None:
     """Those that are known, and whatever looks like a key; words stay."""
     text = "my-word: sk-0123456789abcdef, Bearer abcdefghijk a task-force of skill"
     assert masked(text, ["my-word", ""]) == "***: ***, Bearer *** a task-force of skill"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see https://h/?api_key=abc&x=1#y", "see https://h/?api_key=***&x=1#y"),
+        ("/v1?X-Amz-Signature=abc&max_tokens=5", "/v1?X-Amz-Signature=***&max_tokens=5"),
+        ("redis://:pw@h/0, http://me:p:w@[::1]/", "redis://***@h/0, http://***@[::1]/"),
+        ("https://h/@me?a=b@c", "https://h/@me?a=b@c"),
+        ("https://me:sk-0123456789abcdef@h/", "https://***@h/"),
+    ],
+)
+def test_addresses_without_secrets(text: str, shown: str) -> None:
+    """Passwords and parameters whose names tell of one, known or not; once is enough."""
+    assert masked(text, []) == shown
+    assert masked(shown, []) == shown
+
+
+def test_places_do_not_overlap() -> None:
+    """A key that is a password is one place."""
+    places = list(places_of_keys("http://me:sk-0123456789abcdef@h/?key=gsk_0123456789abcdef"))
+    assert places == [(7, 29), (37, 57)]
+
+
+def test_what_is_secret_in_a_request() -> None:
+    """Values, their words, cookies and passwords; nothing that is short enough for a word."""
+    found = secrets_of(
+        {
+            "Authorization": "Basic bWU6aHVudGVyMg==",
+            "Cookie": "a=tasty1; b=2",
+            "X-About": "about it",
+        },
+        "http://you:swordfish@h/?sig=signed%2B1&x=visible",
+        "http://[",
+    )
+    wanted = {"hunter2", "me:hunter2", "bWU6aHVudGVyMg==", "tasty1", "swordfish", "signed+1"}
+    assert found >= wanted
+    assert not {"visible", "about it", "2", "me"} & found

@@ -8,6 +8,7 @@ import aiohttp
 from yarl import URL
 
 from treadle.errors import BadReply, IncompleteReply, ModelError, ModelTimeout, Overloaded
+from treadle.values.secret import masked
 
 CONNECT_SECONDS = 10.0
 NETWORK_ERRORS = (
@@ -35,8 +36,10 @@ def unanswered(error: Exception, url: URL, seconds: float) -> ModelError:
     if isinstance(error, aiohttp.ClientResponseError | aiohttp.http.HttpProcessingError):
         text = str(error.message).strip().replace("\n", " ")
         return BadReply(f"{place} answered with something that is not HTTP: {text[:200]}")
-    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError | ValueError):
-        return ModelError(f"The request to {place} cannot be sent: {error}")
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
+        return ModelError(f"The request to {place} cannot be sent: that is no http address.")
+    if isinstance(error, ValueError):
+        return ModelError(f"The request to {place} cannot be sent: {masked(str(error), ())}")
     return Overloaded(f"{place} dropped the connection before it answered: {reason}.")
 
 
@@ -54,7 +57,8 @@ def broken(error: Exception, url: URL) -> ModelError:
 
 
 def _place(url: URL) -> str:
-    return f"{url.host}:{url.port}" if url.port not in (80, 443) else str(url.host)
+    host = url.raw_host  # decoding it may fail
+    return f"{host}:{url.port}" if url.port not in (80, 443) else str(host)
 
 
 def _reason(error: Exception) -> str:

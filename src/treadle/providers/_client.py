@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from treadle.errors import IncompleteReply, MissingKey, ModelError, ModelTimeout
+from msgspec.structs import replace
+
+from treadle.errors import ConfigError, IncompleteReply, MissingKey, ModelError, ModelTimeout
 from treadle.ports.clock import SYSTEM_CLOCK
 from treadle.ports.model import (
     ModelDelta,
@@ -24,9 +26,16 @@ from treadle.ports.transport import HttpRequest, HttpResponse, Transport
 from treadle.providers._address import host_of, is_local
 from treadle.providers._failure import NO_HEADERS, Asked, bad_reply, failure
 from treadle.providers._sse import SseReader
+from treadle.values.secret import secrets_of
 
 _KEY_HEADERS = {"authorization", "api-key", "x-api-key", "x-goog-api-key"}
-_SECRET = re.compile("auth|key|token|secret|cookie")
+_FRAMING = {
+    *("connection", "content-length", "expect", "host", "keep-alive", "proxy-connection"),
+    *("te", "trailer", "transfer-encoding", "upgrade"),
+}
+"""Headers that say where a request begins and ends, and who is to get it: no user's business."""
+_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
 LAST_BYTES_SECONDS = 0.25
 """How long the end of a finished stream may take: read to its end, its connection is reused."""
 
@@ -208,7 +217,9 @@ class Client:
         codec = self.codec
         settings, more = codec.settings(request), codec.headers(request)
         if more or settings.extra_headers:
-            headers = {**headers, **more, **_lowered(settings.extra_headers or NO_HEADERS)}
+            extra = checked(settings.extra_headers or NO_HEADERS, "extra_headers")
+            headers = {**headers, **more, **extra}
+            asked = replace(asked, secrets=(*asked.secrets, *secrets_of(extra)))
         body = codec.body(request, stream=stream)
         try:
             response = await self.transport.send(
@@ -217,6 +228,8 @@ class Client:
         except ModelError as error:
             self._name(error)
             raise
+        if response.status != 200:
+            asked = replace(asked, status=response.status)
         return response, asked
 
     async def _whole(self, response: HttpResponse, asked: Asked) -> ModelReply:
@@ -228,14 +241,14 @@ class Client:
     def _prepare(self) -> tuple[Mapping[str, str], Asked]:
         """Return the headers of every request, and what must not show in messages."""
         headers = {"content-type": "application/json", "user-agent": "treadle"}
-        own = _lowered(self.headers)
+        own = checked(self.headers, "headers")
         if _KEY_HEADERS.isdisjoint(own):
             headers |= self.key.headers(self.model)
         headers |= self.fixed
         headers |= own
-        secrets = [value for name, value in headers.items() if _SECRET.search(name)]
-        words = [word for value in secrets for word in (value, *value.split()[1:])]
-        prepared = (headers, Asked(self.provider, self.model, tuple(words)))
+        secrets = secrets_of(headers, self.codec.url(stream=False))
+        secrets.update(getattr(self.transport, "credentials", ()))
+        prepared = (headers, Asked(self.provider, self.model, tuple(secrets)))
         object.__setattr__(self, "_prepared", prepared)
         return prepared
 
@@ -285,5 +298,30 @@ async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
                 pass
 
 
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+def checked(headers: Mapping[str, str], where: str) -> dict[str, str]:
+    """Return a user's headers by their names in lower case.
+
+    Raises:
+        ConfigError: a name or a value is none, or would change how the request is framed.
+    """
+    found: dict[str, str] = {}
+    for name, value in headers.items():
+        lowered = _text(name).lower()
+        if not _NAME.fullmatch(lowered):
+            raise ConfigError(f"{where}= holds {name!r}, which is no name of a header.")
+        if lowered in _FRAMING:
+            raise ConfigError(
+                f"{where}= holds {name!r}, which belongs to the connection; leave it out."
+            )
+        if value is not _text(value) or not _VALUE.fullmatch(value):
+            raise ConfigError(
+                f"{where}= holds a value for {name!r} that no header can have; "
+                "give a text in one line."
+            )
+        found[lowered] = value
+    return found
+
+
+def _text(value: object) -> str:
+    """Return a text as it is, and "" for what is none: callers are not all typed."""
+    return value if isinstance(value, str) else ""

@@ -100,7 +100,7 @@ class _Target(ClientRequest):
     def __init__(self, request: HttpRequest, loop: asyncio.AbstractEventLoop) -> None:
         url = URL(request.url, encoded=True)
         if url.scheme not in ("http", "https") or not url.raw_host:
-            raise aiohttp.InvalidURL(url)
+            raise ValueError("that is no http address.")
         headers = dict(request.headers)
         super().__init__(request.method, url, headers=headers, loop=loop, version=HttpVersion11)
         self.headers.pop(hdrs.CONTENT_LENGTH, None)

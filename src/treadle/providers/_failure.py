@@ -60,11 +60,16 @@ _QUOTA = re.compile(r"exceeded your current quota|insufficient (credit|balance|q
 _BALANCE = re.compile(r"credit balance is too low", re.IGNORECASE)
 _BUSY = re.compile(r"overload|(server|internal).?error|unavailable|timed? ?out|capacity", re.I)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_READ = 20_000
+"""So many bytes of an answer are looked at for a message: keys are hidden before it is cut."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Complaint(Struct, frozen=True):
-    """What an error body says, whatever its shape. `status` is one embedded in the body."""
+    """What an error body says, whatever its shape. `status` is one embedded in the body.
+
+    `is_page` says that the text was written for people, and is long.
+    """
 
     text: str
     code: str = ""
@@ -72,14 +77,19 @@ class Complaint(Struct, frozen=True):
     status: int | None = None
     details: Details = Details()
     request_id: str = ""
+    is_page: bool = False
 
 
 class Asked(Struct, frozen=True):
-    """Who was asked for what, for error messages. `secrets` never appear in one."""
+    """Who was asked for what, for error messages. `secrets` never appear in one.
+
+    `status` is that of an answer in which a reply is looked for.
+    """
 
     provider: str
     model: str
     secrets: tuple[str, ...] = ()
+    status: int = 200
 
 
 def failure(
@@ -126,15 +136,18 @@ def bad_reply(
     asked: Asked,
     why: str,
     *,
-    status: int = 200,
+    status: int | None = None,
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> BadReply:
     """Return the error for an answer that is not the protocol: its type and its beginning."""
-    shown = masked(body[:800].decode("utf-8", "replace").strip(), asked.secrets)[:200]
+    status = status or asked.status
+    shown = masked(body[:_READ].decode("utf-8", "replace").strip(), asked.secrets)[:200]
     content_type = headers.get("content-type") or "no content type"
+    said = f"{asked.provider} answered {status} ({content_type}) with"
+    what = "something that is no reply of a model"
+    text = f"{said} {what} ({why}): {shown!r}." if body else f"{said} nothing, which is no reply."
     return BadReply(
-        f"{asked.provider} answered {status} ({content_type}) with something that is no reply "
-        f"of a model ({why}): {shown!r}. Is base_url the API's address?",
+        f"{text} Is base_url the API's address?",
         provider=asked.provider,
         model=asked.model,
         status=status,
@@ -165,7 +178,7 @@ def complaint_of(body: bytes) -> Complaint:
     try:
         decoded = decode(body)
     except ValueError:
-        return Complaint(_plain_text(body.decode("utf-8", "replace")))
+        return Complaint(_plain_text(body[:_READ].decode("utf-8", "replace")), is_page=True)
     return complaint_in(decoded)
 
 
@@ -188,7 +201,7 @@ def complaint_in(decoded: object) -> Complaint:
     statuses = (_status(inner.get(key)) for key in ("code", "status_code", "status"))
     details = details_in(inner, text)
     return Complaint(
-        f"{text} ({_as_text(raw)[:300]})" if raw else text or _as_text(inner),
+        f"{text} ({_as_text(raw)})" if raw else text or _as_text(inner),
         _word(inner.get("code")) or _word(code) or details.reason,
         _word(inner.get("type")) or _word(inner.get("status")),
         next((status for status in statuses if status), None),
@@ -264,7 +277,8 @@ def _message(
     request_id: str | None,
     headers: Mapping[str, str],
 ) -> str:
-    text = masked(complaint.text, asked.secrets)[:1000] or "no reason given"
+    text = masked(complaint.text[:_READ], asked.secrets)[: 300 if complaint.is_page else 1000]
+    text = text or "no reason given"
     number = f" ({status})" if status else ""
     trailer = f" [request {request_id}]" if request_id else ""
     said = f"{asked.provider}, model {asked.model!r}{number}: {text}{trailer}"
@@ -295,8 +309,17 @@ def _hint(
     if status == 404:
         return "Is base_url right? Most servers want it to end in /v1."
     if status is not None and 300 <= status < 400:
-        return f"The server points to {headers.get('location', 'elsewhere')!r}; set base_url so."
+        return _hint_elsewhere(status, headers.get("location", ""), asked)
     return ""
+
+
+def _hint_elsewhere(status: int, location: str, asked: Asked) -> str:
+    """Return what to do about an answer that is neither a reply nor an error."""
+    if location:
+        return f"The server points to {masked(location, asked.secrets)!r}; set base_url so."
+    if status == 304:
+        return "That is the answer of a cache: is there one on the way to the server?"
+    return "Is base_url the API's address?"
 
 
 def _hint_of_limit(status: int | None, complaint: Complaint) -> str:
@@ -370,4 +393,4 @@ def _as_text(value: object) -> str:
 def _plain_text(text: str) -> str:
     """Return the words of an error page."""
     bare = re.sub(r"(?s)<(script|style)\b.*?</\1>|<[^>]+>", " ", text)
-    return " ".join(bare.split())[:300]
+    return " ".join(bare.split())

@@ -8,12 +8,15 @@ from typing import Any
 
 from treadle.errors import ConfigError, IncompleteReply, ModelTimeout, Overloaded
 from treadle.ports.transport import HttpRequest
+from treadle.providers._address import without_query
+from treadle.values.secret import masked
 
 _ROOT = "AsyncAPIClient"
 """The class that all asynchronous clients of these SDKs are of."""
 _UNREAD = {"x-stainless-raw-response": "stream"}
 """What makes an SDK hand over an answer as it is, without waiting for its end."""
 _OURS = frozenset({"user-agent"})
+_CREDENTIALS = ("api_key", "auth_token", "aws_secret_key", "aws_session_token", "access_token")
 
 Unpacked = Callable[[str, AsyncIterator[bytes]], AsyncIterator[bytes]]
 """What turns the pieces of a body of a content type into those of an event stream."""
@@ -40,6 +43,12 @@ class SdkClient:
     def address(self) -> str:
         """The base URL that the SDK asks."""
         return str(self.client.base_url)
+
+    @property
+    def credentials(self) -> tuple[str, ...]:
+        """What the SDK shows to the server, as far as that is known before it does."""
+        found = (getattr(self.client, name, None) for name in _CREDENTIALS)
+        return tuple(each for each in found if isinstance(each, str) and each)
 
     async def post(
         self,
@@ -68,10 +77,12 @@ class SdkClient:
         except sdk.APIStatusError as error:
             return SdkResponse(error.response, sdk, unpacked)
         except sdk.APITimeoutError as error:
-            raise ModelTimeout(f"{self.address} gave no sign of life; raise `timeout`.") from error
+            place = without_query(self.address)
+            raise ModelTimeout(f"{place} gave no sign of life; raise `timeout`.") from error
         except sdk.APIConnectionError as error:
-            reason = error.__cause__ or error
-            raise Overloaded(f"Cannot reach {self.address}: {reason}.") from error
+            place, reason = without_query(self.address), error.__cause__ or error
+            reason = masked(str(reason), self.credentials)
+            raise Overloaded(f"Cannot reach {place}: {reason}.") from error
         return SdkResponse(answer.http_response, sdk, unpacked)
 
 

@@ -31,8 +31,8 @@ class Recorder:
     such a file.
 
     Secrets are replaced by "***": the values of headers and query parameters whose names tell of
-    one, wherever else they stand, also in what the server sends; whatever looks like a key of a
-    known provider; and the texts given as `secrets`.
+    one, of the request and of the answer, wherever else they stand; passwords in addresses;
+    whatever looks like a key of a known provider; and the texts given as `secrets`.
 
     Without `transport` exchanges go over the network. Safe to share between tasks, threads and
     event loops.
@@ -102,6 +102,7 @@ class _Recording:
             return
         self._ended = True
         request, secrets = self._request, self._recorder.secrets
+        secrets.learn_from_answer(self.headers)
         exchange = Exchange(
             version=VERSION,
             method=request.method,

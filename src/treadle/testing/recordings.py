@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
-from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
 from msgspec.json import decode, encode
 
 from treadle.ports.transport import HttpRequest
-from treadle.values.secret import HIDDEN, masked, names_a_secret, places_of_keys
+from treadle.values.secret import (
+    HIDDEN,
+    masked,
+    names_a_secret,
+    places_of_keys,
+    secrets_of,
+    spellings,
+)
 
 VERSION = 1
-SHORTEST = 6
-"""Secrets that are shorter are only removed where they are expected: they may be words."""
 
 Outcome = Literal["whole", "broken", "cancelled"]
 
@@ -107,12 +111,18 @@ class Secrets:
 
     def learn(self, request: HttpRequest) -> None:
         """Take note of the secrets in a request's headers and address."""
-        for name, value in (*request.headers.items(), *_query(request.url)):
-            if names_a_secret(name):
-                self._learn(value)
-                # a scheme and its word, or cookies
-                for word in re.split(r"[\s;,]+|(?<=\w)=(?=\S)", value):
-                    self._learn(word)
+        self._known |= secrets_of(request.headers, request.url)
+
+    def learn_from_answer(self, headers: Mapping[str, str]) -> None:
+        """Take note of the secrets in an answer's headers: a new cookie, and where it points to.
+
+        What else tells of a secret by its name, as WWW-Authenticate does, holds words.
+        """
+        places = [value for value in headers.values() if "://" in value or value.startswith("/")]
+        fresh = (value for name, value in headers.items() if name.lower() == "set-cookie")
+        for cookie in fresh:
+            self._known |= secrets_of({"cookie": cookie.partition(";")[0].partition("=")[2]})
+        self._known |= secrets_of({}, *places)
 
     def url(self, url: str) -> str:
         """Return an address without the secrets in its query."""
@@ -130,7 +140,7 @@ class Secrets:
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""
-        return masked(text, self._spellings())
+        return masked(text, self._known)
 
     def content(self, raw: bytes) -> bytes:
         """Return bytes without secrets."""
@@ -143,22 +153,9 @@ class Secrets:
         return [piece.encode("latin-1") for piece in _without(spans, pieces, whole)]
 
     def _places(self, text: str) -> Iterator[tuple[int, int]]:
-        for secret in self._spellings():
+        for secret in spellings(self._known):
             spelled = secret.encode("utf-8", "surrogatepass").decode("latin-1")
             yield from (found.span() for found in re.finditer(re.escape(spelled), text))
-
-    def _spellings(self) -> list[str]:
-        """Return the secrets in every way in which they may be written, the longest first."""
-        found: set[str] = set()
-        for secret in self._known:
-            in_json = {encode(secret).decode()[1:-1], json.dumps(secret)[1:-1]}
-            found |= {secret, quote(secret, safe=""), quote_plus(secret), *in_json}
-            found |= {each.replace("/", "\\/") for each in in_json}
-        return sorted(found, key=len, reverse=True)
-
-    def _learn(self, secret: str) -> None:
-        if len(secret) >= SHORTEST:
-            self._known.add(secret)
 
 
 def _query(url: str) -> list[tuple[str, str]]:

@@ -117,6 +117,43 @@ async def test_the_key_is_in_no_message() -> None:
         assert "tok-77" not in text
 
 
+@pytest.mark.parametrize("status", [201, 204, 205, 304])
+async def test_an_answer_without_a_body_says_its_status(status: int) -> None:
+    """Whole and streamed: nothing is no reply, and no 200."""
+    head = f"HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    async with serve(Answer(raw=head.encode())) as server:
+        model = OpenAI("m", base_url=server.url)
+        for ask in (model.complete(asking()), streamed(model)):
+            with pytest.raises(ModelError, match=f"{status}") as caught:
+                await ask
+            assert (caught.value.status, caught.value.retryable) == (status, False)
+            assert ("nothing" in str(caught.value)) is (status < 300)
+
+
+FRAMING = ("Transfer-Encoding", "content-length", "Host", "CONNECTION", "Upgrade", "TE")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, "x") for name in FRAMING),
+        *(("X A", "x"), ("", "x"), ("X:", "x"), ("\u00e4", "x"), ("X\r\nY", "x")),
+        *(("X", "a\r\nHost: b"), ("X", "a\0"), ("X", "\ud83d"), ("X", 5), ("X", None)),
+    ],
+)
+async def test_headers_that_would_change_the_request_are_refused(name: Any, value: Any) -> None:
+    """Where a request ends is not for a user to say; nothing is sent."""
+    async with serve(whole(reply("hi"))) as server:
+        with pytest.raises(ConfigError, match="headers=") as caught:
+            await OpenAI("m", base_url=server.url, headers={name: value}).complete(asking())
+        assert repr(name) in str(caught.value)
+        if isinstance(name, str) and isinstance(value, str):
+            settings = ModelSettings(extra_headers={name: value})
+            with pytest.raises(ConfigError, match="headers="):
+                await OpenAI("m", base_url=server.url).complete(asking(settings=settings))
+    assert not server.requests
+
+
 async def test_an_unreachable_server_is_named() -> None:
     """Host and port, the provider and the model."""
     port = free_port()

@@ -192,7 +192,7 @@ async def test_a_run_with_a_tool() -> None:
         ({"server": "openrouter"}, "https://openrouter.ai/api/v1"),
         (
             {"base_url": "https://x.openai.azure.com/openai/deployments/d?api-version=v"},
-            "https://x.openai.azure.com/openai?api-version=v",
+            "https://x.openai.azure.com/openai",
         ),
     ],
 )

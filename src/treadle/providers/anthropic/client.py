@@ -17,7 +17,7 @@ from treadle.ports.model import (
     ModelSettings,
 )
 from treadle.ports.transport import Transport
-from treadle.providers._address import endpoint
+from treadle.providers._address import address_of_server, endpoint, without_query
 from treadle.providers._client import Client, Key
 from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
@@ -84,7 +84,7 @@ class Anthropic:
             )
         sdk = None if self.client is None else SdkTransport(self.client)
         given = self.base_url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL
-        address = sdk.address if sdk else given.strip()
+        address = sdk.address if sdk else address_of_server(given)
         dialect, traits = dialect_of(address), claude(self.model)
         if sdk and sdk.is_platform:
             dialect = MessagesDialect()
@@ -111,7 +111,7 @@ class Anthropic:
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        return f"Anthropic({self.model!r}, base_url={self._address!r})"
+        return f"Anthropic({self.model!r}, base_url={without_query(self._address)!r})"
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer in one piece.
@@ -186,7 +186,7 @@ def _beta_header(betas: Sequence[str], *more: str) -> dict[str, str]:
     return {_BETA: ",".join(names)} if names else {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _MessagesCodec:
     """Messages as a client needs it; `for_files` are headers for requests that name files."""
 

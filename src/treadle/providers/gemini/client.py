@@ -18,6 +18,7 @@ from treadle.ports.model import (
     ModelSettings,
 )
 from treadle.ports.transport import Transport
+from treadle.providers._address import address_of_server, without_query
 from treadle.providers._client import Client, Key
 from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
@@ -84,7 +85,7 @@ class Gemini:
             )
         sdk = None if self.client is None else GenaiTransport(self.client, self.transport)
         known = sdk.address if sdk else os.environ.get("GOOGLE_GEMINI_BASE_URL") or GEMINI_URL
-        address, query, key = _parted((self.base_url or known).strip(), self.query)
+        address, query, key = _parted(address_of_server(self.base_url or known), self.query)
         if sdk:
             key = sdk.key
         dialect = self._dialect(address)
@@ -123,7 +124,7 @@ class Gemini:
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        return f"Gemini({self.model!r}, base_url={self._address!r})"
+        return f"Gemini({self.model!r}, base_url={without_query(self._address)!r})"
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer in one piece.
@@ -197,7 +198,7 @@ def _asking(address: str, query: Mapping[str, str]) -> str:
     return f"{address}?{urlencode(query)}" if query else address
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _GeminiCodec:
     """Gemini's protocol as a client needs it."""
 

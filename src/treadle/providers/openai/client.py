@@ -15,7 +15,7 @@ from treadle.ports.model import (
     ModelSettings,
 )
 from treadle.ports.transport import Transport
-from treadle.providers._address import endpoint
+from treadle.providers._address import address_of_server, endpoint, without_query
 from treadle.providers._client import Client, Key
 from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
@@ -133,7 +133,7 @@ class OpenAI:
 
     def _given_address(self) -> str:
         given = self.base_url or address_of(self.server or "openai", self.model)
-        return given.strip()
+        return address_of_server(given)
 
     def _identity(self, address: str, given: Mapping[str, object]) -> str:
         account = (self.organization, self.project)
@@ -141,7 +141,7 @@ class OpenAI:
         return identity(PROTOCOL, address, headers=self.headers, query=self.query, fields=fields)
 
     def __repr__(self) -> str:
-        return f"OpenAI({self.model!r}, base_url={self._address!r})"
+        return f"OpenAI({self.model!r}, base_url={without_query(self._address)!r})"
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer in one piece.
@@ -177,7 +177,7 @@ def account_headers(organization: str | None, project: str | None) -> dict[str, 
     return {name: value for name, value in named.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _ChatCodec:
     """Chat Completions as a client needs it."""
 

@@ -17,7 +17,7 @@ from treadle.ports.model import (
     ModelSettings,
 )
 from treadle.ports.transport import Transport
-from treadle.providers._address import endpoint
+from treadle.providers._address import address_of_server, endpoint, without_query
 from treadle.providers._client import Client, Key
 from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
@@ -133,10 +133,10 @@ class OpenAIResponses:
 
     def _given_address(self) -> str:
         given = self.base_url or address_of(self.server or "openai", self.model)
-        return _DEPLOYMENT.sub("", given.strip())
+        return _DEPLOYMENT.sub("", address_of_server(given))
 
     def __repr__(self) -> str:
-        return f"OpenAIResponses({self.model!r}, base_url={self._address!r})"
+        return f"OpenAIResponses({self.model!r}, base_url={without_query(self._address)!r})"
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer in one piece.
@@ -182,7 +182,7 @@ class OpenAIResponses:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _ResponsesCodec:
     """The Responses protocol as a client needs it."""
 

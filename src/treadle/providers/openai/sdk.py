@@ -38,6 +38,11 @@ class SdkTransport:
         """The base URL that the SDK asks."""
         return self._sdk.address
 
+    @property
+    def credentials(self) -> tuple[str, ...]:
+        """What must not show in messages."""
+        return self._sdk.credentials
+
     async def send(self, request: HttpRequest) -> HttpResponse:
         """Send, and return when the response's head is there.
 
