@@ -49,6 +49,8 @@ class Answering:
         ("anthropic", "claude-opus-4-5-latest", "claude-opus-4-5"),
         ("google", "models/gemini-2.5-pro", "gemini-2.5-pro"),
         ("google", "gemini-flash-latest", "gemini-flash-latest"),
+        ("google", "gemini-2.5-flash-001", "gemini-2.5-flash"),
+        ("google", "models/gemini-2.5-flash-lite-001", "gemini-2.5-flash-lite"),
         ("groq", "openai/gpt-oss-120b", "openai/gpt-oss-120b"),
     ],
 )
@@ -61,6 +63,10 @@ def test_names_with_a_date_are_found(provider: str, name: str, same: str) -> Non
     ("provider", "name"),
     [
         ("openai", "gpt-5.2-chat"),
+        ("openai", "gpt-5.2-chat-latest"),
+        ("openai", "o3-mini"),
+        ("openai", "gpt-4.1-nano"),
+        ("google", "gemini-2.5-flash-1001"),
         ("openai", "gpt-5.2-mini"),
         ("openai", "ft:gpt-4o:acme::1"),
         ("openai", "claude-sonnet-5"),

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from tests.servers import serve, whole
@@ -136,12 +135,8 @@ async def test_what_an_sdk_shows_to_the_server_shows_nowhere() -> None:
     """Its key is as secret as one that is given here."""
     key = "k-of-the-sdk"
     answer = whole({"error": {"message": f"bad {key}"}}, 401)
-    async with (
-        serve(answer, answer) as server,
-        AsyncOpenAI(api_key=key, base_url=server.url) as chat,
-        AsyncAnthropic(api_key=key, base_url=server.url) as claude,
-    ):
-        for model in (OpenAI("m", client=chat), Anthropic("m", client=claude)):
+    async with serve(answer) as server, AsyncOpenAI(api_key=key, base_url=server.url) as sdk:
+        for model in (OpenAI("m", client=sdk), OpenAIResponses("m", client=sdk)):
             text = await said(model, ModelSettings(), streamed=False)
             assert "bad ***" in text
             assert key not in text

@@ -47,8 +47,9 @@ class Known(Struct, frozen=True):
 def known(provider: str, model: str) -> Known | None:
     """Return what is known of a provider's model, or None.
 
-    A name is looked up as it is, then without the prefix "models/", and then without a date or
-    "latest" at its end: "claude-sonnet-4-5-20250929" and "gpt-5.2-2025-12-11" are found.
+    A name is looked up as it is, then without the prefix "models/", and then without a date, a
+    number such as "001" or "latest" at its end: "claude-sonnet-4-5-20250929", "gpt-5.2-2025-12-11"
+    and "gemini-2.5-flash-001" are found.
     """
     models = TABLE.get(provider, {})
     name = model.lower().removeprefix("models/")
@@ -80,7 +81,7 @@ def _short(price: Price) -> Price:
     return replace(price, cache_write_long=None, long=long)
 
 
-_DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
+_DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|00\d|latest)$")
 
 Rates = tuple[float, ...]
 """Input, output, and where there are such prices: reading from the cache, writing to it, and
