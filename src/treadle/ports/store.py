@@ -101,9 +101,9 @@ class Journals(Protocol):
 
         The head follows by `advanced`; a lease ends with the batch for which `ends_lease` holds. A
         function that never waits may have an attribute `never_waits` that is itself: then callers
-        take no care that nothing comes in between. Where this function and `claim_and_append` have an
-        attribute `begins` that is the function itself, the store is a `BeginningStore`. What wraps
-        them carries the attribute of what is wrapped, and is asked like any other.
+        take no care that nothing comes in between. Where this function and `claim_and_append`
+        have an attribute `begins` that is the function itself, the store is a `BeginningStore`.
+        What wraps them carries the attribute of what is wrapped, and is asked like any other.
 
         Raises:
             ConversationNotFound: there is none.
