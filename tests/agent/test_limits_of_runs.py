@@ -13,6 +13,7 @@ from treadle import (
     AuthenticationFailed,
     LimitReached,
     Limits,
+    Message,
     ModelSettings,
     Overloaded,
     Price,
@@ -20,7 +21,7 @@ from treadle import (
 )
 from treadle.errors import ConfigError
 from treadle.models import Cache, Fallback, RateLimit
-from treadle.ports.model import ModelProfile
+from treadle.ports.model import ModelProfile, ModelReply, ModelRequest
 from treadle.testing import FakeClock, FunctionModel, ScriptedModel, calls, raises, reply
 
 
@@ -213,3 +214,23 @@ async def test_a_retry_that_does_not_fit_the_deadline() -> None:
 
     assert (caught.value.retry_after, len(model.requests)) == (7.0, 1)
     assert clock.sleeps == []
+
+
+@pytest.mark.parametrize(("least", "asked"), [(1, True), (16, False)])
+async def test_a_rest_that_no_server_takes_is_spent(least: int, asked: bool) -> None:
+    """A limit of output below the server's least would be refused: the run stops before it."""
+
+    class Rest:
+        profile = ModelProfile(min_output=least, price=Price(input=0, output=1_000_000))
+
+        def __init__(self) -> None:
+            self.allowed: list[int | None] = []
+
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            self.allowed.append(request.settings.max_output_tokens)
+            return ModelReply(message=Message.assistant("ok"))
+
+    model = Rest()
+    result = await Agent("a", model, limits=Limits(max_cost=Decimal(11))).run("x")
+    assert model.allowed == ([11] if asked else [])
+    assert result.stop_reason == ("answer" if asked else "budget")

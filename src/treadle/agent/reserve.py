@@ -40,7 +40,7 @@ def reserve(budget: Budget, request: ModelRequest, profile: ModelProfile) -> Res
     wanted = given.max_output_tokens or min(MOST_OUTPUT, profile.max_output or MOST_OUTPUT)
     kept = given.prompt_cache
     output = min(wanted, _affordable(budget, estimate, profile, kept))
-    if output < 1:
+    if output < min(profile.min_output, wanted):
         return None
     tokens = estimate + output
     price = _price(profile).kept(kept) if _money_matters(budget) else FREE

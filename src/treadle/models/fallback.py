@@ -210,6 +210,7 @@ def weakest(profiles: Sequence[ModelProfile]) -> ModelProfile:
         price=highest([profile.price for profile in profiles]),
         window=_least(profile.window for profile in profiles),
         max_output=_least(profile.max_output for profile in profiles),
+        min_output=max(profile.min_output for profile in profiles),
         settings=_shared([profile.settings for profile in profiles]),
         identity=_told_apart(profiles),
     )

@@ -180,7 +180,8 @@ class ModelProfile(Struct, frozen=True, kw_only=True):
 
     `native_output` says whether an `OutputSchema` is obeyed, `native_output_with_tools` whether
     that also holds while tools are offered. `window` is how many tokens a request may have,
-    `max_output` how many its reply; None where nobody knows. `settings` are the model's own, which
+    `max_output` how many its reply; None where nobody knows. `min_output` is the least limit of
+    output tokens that its server takes. `settings` are the model's own, which
     lie under those of a request. `identity` tells apart models of one name that may answer
     otherwise: protocol, address, tools that the server runs; it holds no secret.
     """
@@ -193,6 +194,7 @@ class ModelProfile(Struct, frozen=True, kw_only=True):
     price: Price | None = None
     window: int | None = None
     max_output: int | None = None
+    min_output: int = 1
     settings: ModelSettings = DEFAULT_SETTINGS
     identity: str = ""
 

@@ -38,6 +38,8 @@ from treadle.providers.prices import priced
 from treadle.usage import Price
 
 _PATH = "/responses"
+LEAST_OUTPUT = 16
+"""Output tokens that may be allowed at least, by OpenAI's reference of `max_output_tokens`."""
 _DEPLOYMENT = re.compile(r"(?<=/openai)/deployments/[^/?]+")
 """Azure's Responses API is not that of one deployment: it reads the model in the request."""
 
@@ -106,6 +108,7 @@ class OpenAIResponses:
             vision=dialect.vision,
             price=self.price,
             window=self.window,
+            min_output=LEAST_OUTPUT,
             settings=self.settings,
             identity=self._identity(address, tools),
         )
