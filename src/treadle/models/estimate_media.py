@@ -7,8 +7,9 @@ Nobody knows here which model is asked, so each figure is that of the vendor who
   (https://developers.openai.com/api/docs/guides/images-vision); Claude counts a token for each 750
   pixels, at most 4,784 (https://platform.claude.com/docs/en/build-with-claude/vision); Gemini at
   most about 1,100 (https://ai.google.dev/gemini-api/docs/media-resolution). What has 12 megapixels
-  was measured at 14,364 with GPT-6, 4,005 with Claude and 1,065 with Gemini. Not covered is
-  gpt-4o-mini, which counts 25,501 and more for the same picture.
+  was measured at 14,364 with GPT-6, 4,005 with Claude and 1,065 with Gemini
+  (https://huggingface.co/datasets/JOHNISKING/image-token-cost). Not covered is gpt-4o-mini, which
+  counts 25,501 and more for the same picture.
 * PDF: Claude reads a page as 1,500 to 3,000 tokens of text and as a picture
   (https://platform.claude.com/docs/en/build-with-claude/pdf-support); others count less.
 * Sound and films: Gemini counts 32 tokens for a second of sound, and about 300 for one of film
