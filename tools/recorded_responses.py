@@ -283,7 +283,8 @@ def _replay_problem(recording: Recording, reply: ModelReply, said: Json) -> str 
     items = [_sent_back(item) for item in said["output"] if not _is_empty(item)]
     while items and items[-1].get("type") == "reasoning":
         items.pop()
-    wanted, got = [normal_item(item) for item in items], body["input"]
+    wanted = [normal_item(item) for item in items]
+    got: list[Json] = body["input"] if items else []
     paired = [_without_ids(normal_item(item)) for item in got]
     if [_without_ids(item) for item in wanted] == paired:
         return None

@@ -112,3 +112,26 @@ def plainly_read(stream: bytes) -> list[bytes]:
             payloads += [b"\n".join(data)] if b"\n".join(data) else []
             data = []
     return payloads
+
+
+class Piece(bytes):
+    """Bytes that count how many others are copied in front of them."""
+
+    copied = 0
+
+    def __radd__(self, other: bytes) -> bytes:
+        Piece.copied += len(other)
+        return bytes(other) + bytes(self)
+
+
+@pytest.mark.parametrize("head", [b"data: ", b"event: a\ndata: ", b"id: 1\ndata:", b": c\n"])
+@pytest.mark.parametrize("line", [b"x" * 40, b"x" * 39 + b"\n", b"data: " + b"x" * 33 + b"\n"])
+def test_a_long_event_is_not_copied_with_every_read(head: bytes, line: bytes) -> None:
+    """What came is kept in pieces: an event of many reads costs what it is long."""
+    reader, payloads = SseReader(), list[bytes]()
+    stream = head + line * 2_000 + b"\n\ndata: 2\n\n"
+    Piece.copied = 0
+    for place in range(0, len(stream), 40):
+        payloads += reader.feed(Piece(stream[place : place + 40]))
+    assert Piece.copied < 2 * len(stream)
+    assert payloads == plainly_read(stream)

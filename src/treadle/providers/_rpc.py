@@ -13,6 +13,7 @@ from treadle.values import is_array, is_object
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 _IN_WORDS = re.compile(r"(?:retry|try again) in (\d+(?:\.\d+)?)(ms|s)\b")
 _LONG = re.compile(r"per_?(day|week|month)", re.IGNORECASE)
+_LONGEST = 1e9
 _NONE_AT_ALL = re.compile(r"\blimit: 0\b")
 
 
@@ -35,7 +36,7 @@ def details_in(error: dict[str, Any], text: str) -> Details:
     waits = [_seconds(item.get("retryDelay")) for item in details]
     wait = next((seconds for seconds in waits if seconds is not None), None)
     if wait is None and (said := _IN_WORDS.search(text)):
-        wait = float(said[1]) / (1000 if said[2] == "ms" else 1)
+        wait = _sane(float(said[1]) / (1000 if said[2] == "ms" else 1))
     return Details(
         _first(details, "reason"),
         wait,
@@ -46,7 +47,7 @@ def details_in(error: dict[str, Any], text: str) -> Details:
 
 def _spent(details: list[dict[str, Any]], text: str, wait: float | None) -> bool | None:
     named = [
-        str(violation.get("quotaId") or violation.get("quotaMetric") or "")
+        _first([violation], "quotaId") or _first([violation], "quotaMetric")
         for item in details
         for violation in _objects(item.get("violations"))
     ]
@@ -67,6 +68,24 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 def _seconds(value: object) -> float | None:
     """Return a duration: "34s", "1.5s", or an object of seconds and nanos."""
     if is_object(value):
-        return float(value.get("seconds") or 0) + float(value.get("nanos") or 0) / 1e9
+        seconds, nanos = _number(value.get("seconds")), _number(value.get("nanos"))
+        return None if seconds is None or nanos is None else _sane(seconds + nanos / 1e9)
     found = _DELAY.fullmatch(value) if isinstance(value, str) else None
-    return float(found[1]) if found else None
+    return _sane(float(found[1])) if found else None
+
+
+def _number(value: object) -> float | None:
+    """Return a number or the text of one, 0 where there is none, None for anything else."""
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _sane(seconds: float) -> float | None:
+    """Return a wait that somebody may mean: neither negative nor without end."""
+    return seconds if 0 <= seconds < _LONGEST else None

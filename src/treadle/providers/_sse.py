@@ -18,10 +18,11 @@ class SseReader:
     speak repeat in the payload whatever those say.
     """
 
-    __slots__ = ("_after_cr", "_data", "_rest", "_started")
+    __slots__ = ("_after_cr", "_data", "_more", "_rest", "_started")
 
     def __init__(self) -> None:
         self._rest = b""
+        self._more: list[bytes] = []  # what came after the rest and completes no event either
         self._data: list[bytes] = []  # the lines of an event that has not ended
         self._after_cr = False  # the last read ended in CR: an LF that follows belongs to it
         self._started = False
@@ -30,7 +31,12 @@ class SseReader:
         """Return the payloads of the events that `piece` completes."""
         if not piece:
             return []
-        buffer = self._rest + piece if self._rest else piece
+        buffer = piece
+        if self._rest:
+            if self._started and self._goes_on(piece):
+                self._more.append(piece)
+                return []
+            buffer = self._joined(piece)
         if self._data or self._after_cr or not self._started:
             return self._read_carefully(buffer)
         end = buffer.rfind(b"\n\n")
@@ -56,10 +62,25 @@ class SseReader:
 
     def end(self) -> list[bytes]:
         """Return the payload of a last event whose blank line never came, if there is one."""
-        rest, self._rest, self._after_cr = self._rest, b"", False
+        rest, self._rest, self._after_cr = self._joined(b""), b"", False
         if not self._started:
             rest = rest.removeprefix(_BOM)
         return self._read_lines(rest + b"\n\n")
+
+    def _goes_on(self, piece: bytes) -> bool:
+        """Whether a piece after the rest completes no event; only what is new is looked at."""
+        if b"\n\n" in piece or b"\r" in piece:
+            return False
+        last = self._more[-1] if self._more else self._rest
+        return not (piece.startswith(b"\n") and last.endswith(b"\n"))
+
+    def _joined(self, piece: bytes) -> bytes:
+        """Return the rest with all that came after it."""
+        if not self._more:
+            return self._rest + piece
+        whole = b"".join((self._rest, *self._more, piece))
+        self._more.clear()
+        return whole
 
     def _read_carefully(self, buffer: bytes) -> list[bytes]:
         if not self._started:

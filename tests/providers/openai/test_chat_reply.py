@@ -279,7 +279,7 @@ def test_a_server_that_broke_off_is_overloaded(finish: str) -> None:
         ),
         (
             {"prompt_tokens": True, "completion_tokens": 1e400, "cost": {}},
-            Usage(1, 0, 0, 0, 0, 1),
+            Usage(0, 0, 0, 0, 0, 1),
         ),
     ],
 )

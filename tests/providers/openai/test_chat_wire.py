@@ -18,8 +18,9 @@ from treadle.messages import (
     ToolResult,
 )
 from treadle.ports.model import ModelRequest, ModelSettings, OutputSchema
+from treadle.providers._json import arguments_json
 from treadle.providers.openai.chat_body import ChatEncoder
-from treadle.providers.openai.chat_wire import ChatTool, arguments_text, is_strict, wire_messages
+from treadle.providers.openai.chat_wire import ChatTool, is_strict, wire_messages
 from treadle.providers.openai.dialect import dialect_of
 from treadle.testing.strict import assert_strict
 
@@ -76,13 +77,13 @@ def test_calls_and_results_stay_together() -> None:
         ('{"city": "San Fra', None),
         ("[1]", None),
         ('{"a": NaN}', '{"a":null}'),
-        ('{"a": "\\ud800"}', '{"a":"\ufffd"}'),
+        ('{"a": "\\ud800"}', '{"a": "\\ufffd"}'),
         ('{"a": "\ud800"}', '{"a":"\ufffd"}'),
     ],
 )
 def test_arguments_are_always_a_json_object(raw: str, arguments: str | None) -> None:
     """BS-01, BS-02: what did not parse goes back as an object that holds what was written."""
-    text = arguments_text(raw)
+    text = arguments_json(raw)
     assert isinstance(json.loads(text), dict)
     assert text == arguments or (arguments is None and raw in json.loads(text).values())
     result = Message("tool", (ToolResult("c1", "ls"),))
@@ -251,7 +252,7 @@ def test_tools_carry_their_own_fields() -> None:
     strict = ChatTool("a", "", {}, {"openai_chat": {"function": {"strict": True}, "mark": 1}})
     native = ChatTool("w", "", {}, {"openai_chat": {"type": "web_search", "max_uses": 1}})
     body = body_of(Message.user("go"), tools=(strict, native))
-    function: dict[str, Any] = {"name": "a", "parameters": {}, "strict": True}
+    function: dict[str, Any] = {"name": "a", "parameters": {"type": "object"}, "strict": True}
     assert body["tools"] == [
         {"type": "function", "function": function, "mark": 1},
         {"type": "web_search", "max_uses": 1},

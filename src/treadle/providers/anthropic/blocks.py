@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from typing import Any, assert_never
 
 import msgspec
@@ -20,9 +21,9 @@ from treadle.messages import (
     ToolCall,
     ToolResult,
 )
-from treadle.providers._json import decode, encode, mended
+from treadle.providers._json import arguments_json, decode, encode
 from treadle.providers.anthropic.dialect import HOST, PROTOCOL, VENDOR, MessagesDialect
-from treadle.values import clean, is_object
+from treadle.values import is_array, is_object
 
 Wire = dict[str, Any]
 """One object of their JSON."""
@@ -145,29 +146,12 @@ def sent_name(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name)[:LONGEST_NAME] or "_"
 
 
-def arguments(raw: str) -> object:
-    """Return the arguments as the model wrote them, or as an object that holds what it wrote."""
-    raw = mended(raw)
-    try:
-        if is_object(msgspec.json.decode(raw)):
-            return msgspec.Raw(raw.encode())
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        pass
-    if raw.strip() in ("", "null"):
-        return {}
-    try:
-        decoded = decode(clean(raw).encode())
-    except ValueError:
-        decoded = None
-    return decoded if is_object(decoded) else {"not_a_json_object": clean(raw)}
-
-
 def _call(call: ToolCall, kept: Wire) -> Wire:
     return {
         "type": "tool_use",
         "id": sent_id(call.id),
         "name": sent_name(call.name),
-        "input": arguments(call.raw),
+        "input": msgspec.Raw(arguments_json(call.raw).encode("utf-8", "replace")),
         **kept,
     }
 
@@ -236,3 +220,13 @@ def encoded(block: Wire) -> bytes:
         return encode(block)
     except TypeError:  # something beside the arguments, or in them, has to be cleaned
         return encode({**block, "input": decode(bytes(block["input"]))})
+
+
+def blocks_in(block: Wire) -> Iterator[Wire]:
+    """Yield a block and all that are inside of it; what a tool is given is none."""
+    yield block
+    for name in ("content", "source"):
+        inner: object = block.get(name)
+        for item in inner if is_array(inner) else (inner,):
+            if is_object(item):
+                yield from blocks_in(item)

@@ -17,13 +17,12 @@ from treadle.ports.model import (
     PromptCache,
     ToolSpec,
 )
-from treadle.providers._json import decode, encode
+from treadle.providers._json import decode, encode, object_schema
 from treadle.providers._tools import parted, with_added
 from treadle.providers.anthropic.blocks import Wire, sent_name
 from treadle.providers.anthropic.claude import Claude
 from treadle.providers.anthropic.dialect import PROTOCOL, MessagesDialect
 from treadle.providers.anthropic.options import asked_in_words, sent_schema, wire_options
-from treadle.providers.anthropic.schema import tool_schema
 from treadle.providers.anthropic.turns import MARK, Turns, ended, extended
 from treadle.values import is_object
 
@@ -109,7 +108,8 @@ class MessagesEncoder:
         turns = ended(self._turns(request.messages), prefill=self._model.prefill)
         tail = self._tail(request, settings, stream=stream)
         tools = self._offered(request.tools, b"") or self._unused(turns)
-        mark = self._mark(settings.prompt_cache, turns, tools, tail)
+        is_marked = turns.marks or MARK in (extra or ()) or self._has_mark(request.tools)
+        mark = b"" if is_marked else self._mark(settings.prompt_cache, turns, tools)
         chunks: list[bytes | memoryview] = [
             self._head(self._system(request), mark),
             self._offered(request.tools, mark) or tools,
@@ -118,7 +118,7 @@ class MessagesEncoder:
             b"]",
             tail,
         ]
-        if turns.container and (turns.results or turns.paused) and b'"container":' not in tail:
+        if turns.container and (turns.results or turns.paused) and "container" not in (extra or ()):
             chunks.append(b',"container":' + encode(turns.container))
         chunks.append(b"}")
         return b"".join(chunks)
@@ -230,10 +230,14 @@ class MessagesEncoder:
         wire = joined(wire, extra)
         return b"," + encode(wire)[1:-1] if wire else b""
 
-    def _mark(self, cache: PromptCache | None, turns: Turns, tools: bytes, tail: bytes) -> bytes:
+    def _has_mark(self, tools: tuple[ToolSpec, ...]) -> bool:
+        """Whether somebody has marked a tool."""
+        own = [tool.provider for tool in tools if isinstance(tool, AnthropicTool) and tool.provider]
+        wires = [*(provider.get(PROTOCOL) for provider in own), *self._hosted]
+        return any(is_object(wire) and wire.get(MARK) is not None for wire in wires)
+
+    def _mark(self, cache: PromptCache | None, turns: Turns, tools: bytes) -> bytes:
         """Return the mark that four places of the request get, as many as there may be."""
-        if turns.marks or MARK in tools or MARK in tail:
-            return b""
         if cache is None and self._dialect.marks and (tools or turns.has_replies):
             return _SHORT
         return {"short": _SHORT, "long": _LONG}.get(cache or "", b"")
@@ -249,7 +253,7 @@ def wire_tool(tool: ToolSpec) -> Wire:
         kept = dict(tool.provider.get(PROTOCOL) or {})
     if kept.get("type", "custom") != "custom":
         return kept
-    schema, words = tool_schema(tool.parameters)
+    schema, words = object_schema(tool.parameters)
     description = "\n\n".join(text for text in (tool.description, words) if text)
     wire: Wire = {"name": tool.name, "description": description, "input_schema": schema}
     if not description:
@@ -269,7 +273,7 @@ def joined(wire: Wire, extra: Wire) -> Wire:
 
 
 def _is_loaded(tool: Wire) -> bool:
-    return not tool.get("defer_loading") and "cache_control" not in tool
+    return not tool.get("defer_loading") and MARK not in tool
 
 
 def _listed(turns: Turns, mark: bytes) -> list[bytes | memoryview]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from treadle.providers._json import cleaned, decode, encode
-from treadle.values import is_array, is_object
+from treadle.providers._counts import tokens
+from treadle.providers._json import cleaned, decode, decode_halves, encode, shallow
+from treadle.values import clean, is_array, is_object
 
 Wire = dict[str, Any]
 
@@ -99,6 +99,7 @@ def decode_message(body: bytes) -> tuple[WireMessage, Wire]:
     Raises:
         ValueError: it is no JSON object, or its content is of no known type.
     """
+    body = shallow(body)
     decoded = decode(body)
     if is_array(decoded) and len(decoded) == 1:
         decoded = decoded[0]
@@ -123,13 +124,9 @@ def decode_event(payload: bytes) -> Wire | None:
     Raises:
         ValueError: it is no JSON object.
     """
-    text = payload.decode("utf-8", "replace").strip()
-    if not text:
+    if not payload.strip():
         return None
-    try:
-        event: object = json.loads(text)
-    except RecursionError as error:
-        raise ValueError("the JSON is nested too deeply") from error
+    event: object = decode_halves(payload)
     if not is_object(event):
         raise ValueError("it is no JSON object")
     return event
@@ -150,10 +147,10 @@ def read_message(wire: Wire) -> WireMessage:
 
 def take_end(message: WireMessage, wire: Wire) -> None:
     """Put what an object says of how a message ended into it."""
-    message.stop_reason = text_in(wire, "stop_reason") or message.stop_reason
+    message.stop_reason = clean(text_in(wire, "stop_reason") or "") or message.stop_reason
     container = wire.get("container")
     if is_object(container):
-        message.container = text_in(container, "id") or message.container
+        message.container = clean(text_in(container, "id") or "") or message.container
     for name in _TOLD:
         if wire.get(name):
             message.told[name] = cleaned(wire[name])
@@ -166,7 +163,7 @@ def read_usage(wire: object, known: WireUsage | None) -> WireUsage | None:
     known = known or WireUsage()
     details, written = wire.get("output_tokens_details"), wire.get("cache_creation_input_tokens")
     if written is None and is_object(wire.get("cache_creation")):
-        counts = [_count(value) or 0 for value in wire["cache_creation"].values()]
+        counts = [tokens(value) or 0 for value in wire["cache_creation"].values()]
         written = sum(counts)
     thought = details.get("thinking_tokens") if is_object(details) else None
     return WireUsage(
@@ -202,18 +199,11 @@ def _blocks(content: object) -> list[Wire]:
 
 def _input(block: bytes) -> str | None:
     try:
-        return bytes(_decode_input(block).input).decode()
-    except msgspec.ValidationError:
+        return bytes(_decode_input(block).input).decode("utf-8", "replace")
+    except INEXACT:
         return None
 
 
 def _latest(value: object, known: int | None) -> int | None:
-    count = _count(value)
+    count = tokens(value)
     return known if count is None else count
-
-
-def _count(value: object) -> int | None:
-    try:
-        return int(value) if isinstance(value, int | float | str) else None
-    except (ValueError, OverflowError):
-        return None

@@ -20,6 +20,7 @@ from treadle.messages import (
     ToolCall,
 )
 from treadle.ports.model import FinishReason, ModelReply
+from treadle.providers._counts import usage_from
 from treadle.providers._failure import (
     NO_HEADERS,
     Asked,
@@ -28,7 +29,7 @@ from treadle.providers._failure import (
     complaint_in,
     typed_error,
 )
-from treadle.providers._json import decode, encode, mended
+from treadle.providers._json import NOT_AN_OBJECT, decode, encode, mended
 from treadle.providers.anthropic.dialect import HOST, PAUSED, PROTOCOL, READ_ONLY
 from treadle.providers.anthropic.objects import (
     Wire,
@@ -39,7 +40,7 @@ from treadle.providers.anthropic.objects import (
     text_in,
 )
 from treadle.usage import Usage
-from treadle.values import is_array, is_object
+from treadle.values import clean, is_array, is_object
 
 PAUSE = "pause_turn"
 """The stop reason of a turn that goes on as soon as the reply is sent back."""
@@ -125,13 +126,12 @@ def usage_of(usage: WireUsage | None) -> Usage:
     if usage is None:
         return _ONE_REQUEST
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    return Usage(
-        input_tokens=(usage.input_tokens or 0) + read + written,
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-        output_tokens=usage.output_tokens or 0,
-        reasoning_tokens=usage.thinking_tokens or 0,
-        requests=1,
+    return usage_from(
+        prompt=(usage.input_tokens or 0) + read + written,
+        read=read,
+        written=written,
+        output=usage.output_tokens,
+        reasoning=usage.thinking_tokens,
     )
 
 
@@ -239,7 +239,7 @@ def _decoded(raw: str) -> Any:
     try:
         return decode(mended(raw).encode("utf-8", "replace")) if raw.strip() else {}
     except ValueError:
-        return {"not_a_json_object": raw}
+        return {NOT_AN_OBJECT: clean(raw)}
 
 
 def _provider(message: WireMessage, origin: str) -> Opaque | None:

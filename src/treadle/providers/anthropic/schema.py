@@ -43,19 +43,6 @@ def native_schema(schema: Schema) -> Schema:
     return narrowed
 
 
-def tool_schema(schema: Schema) -> tuple[Schema, str]:
-    """Return a tool's schema as the server takes it, and what was taken out, in words.
-
-    The top of it has to be an object without alternatives.
-    """
-    taken = {name: schema[name] for name in _UNIONS if name in schema}
-    if not taken and schema.get("type") == "object":
-        return schema, ""
-    left = {name: value for name, value in schema.items() if name not in taken}
-    words = f"The input also has to satisfy {_json(taken)}" if taken else ""
-    return {**left, "type": "object"}, words
-
-
 def _narrowed(schema: object) -> Schema:
     if not is_object(schema):
         raise NotNative(f"a schema that is {schema!r}")

@@ -13,6 +13,7 @@ from treadle.providers._json import decode, encode
 from treadle.providers.anthropic.blocks import (
     Wire,
     assistant_blocks,
+    blocks_in,
     encoded,
     kept_for,
     result_blocks,
@@ -25,7 +26,8 @@ from treadle.values import is_object
 
 LOOSE = 64
 """So many turns are kept apart before the older ones become one piece."""
-MARK = b'"cache_control":'
+MARK = "cache_control"
+"""The field of whatever is marked for the cache."""
 BEGIN = "(The conversation begins here.)"
 """What the user says where a conversation begins with the assistant."""
 GO_ON = "Go on."
@@ -34,7 +36,6 @@ GO_ON = "Go on."
 _USER = b',{"role":"user","content":['
 _ASSISTANT = b',{"role":"assistant","content":['
 _END = b"]}"
-_FILE = b'"file_id":'
 _NOTHING: tuple[bytes, ...] = (b"",)
 
 
@@ -175,10 +176,10 @@ class _Draft:
         self.blocks += map(self._encoded, blocks)
 
     def _encoded(self, block: Wire) -> bytes:
-        found = encoded(block)
-        self.marks += found.count(MARK)
-        self.files = self.files or _FILE in found
-        return found
+        for each in blocks_in(block):
+            self.marks += each.get(MARK) is not None
+            self.files = self.files or "file_id" in each
+        return encoded(block)
 
     def _close(self) -> None:
         if self.side:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from treadle.providers._counts import tokens
+from treadle.providers._json import decode_halves, shallow
 from treadle.providers.gemini.dialect import Wire
 from treadle.values import is_array, is_object
 
@@ -119,25 +121,27 @@ def decode_chunk(body: bytes) -> WireReply:
     Raises:
         ValueError: it is no JSON object.
     """
+    body = shallow(body)
     try:
         return decode_exactly(body)
     except INEXACT:
         pass
-    try:
-        value: object = json.loads(body.decode("utf-8", "replace"))
-    except RecursionError as error:
-        raise ValueError("the JSON is nested too deeply") from error
+    value: object = decode_halves(body)
     if not is_object(value):
         raise ValueError("it is no JSON object")
     return _loosened(WireReply, value)
 
 
 def decode_part(raw: Raw) -> Wire:
-    """Return one part of a content. The texts in it need not be clean."""
+    """Return one part of a content. The texts in it need not be clean.
+
+    Raises:
+        ValueError: it is no JSON after all.
+    """
     try:
         part: object = _decode(raw)
     except INEXACT:
-        part = json.loads(bytes(raw).decode("utf-8", "replace"))
+        part = decode_halves(bytes(raw))
     return part if is_object(part) else {"text": part} if isinstance(part, str) else {}
 
 
@@ -157,7 +161,11 @@ def decode_usage(raw: Raw) -> WireUsage:
     try:
         return _decode_usage(raw)
     except INEXACT:
+        pass
+    try:
         return _loosened(WireUsage, decode_part(raw)) or WireUsage()
+    except ValueError:
+        return WireUsage()
 
 
 def _loosened(shape: type[Any], value: object) -> Any:
@@ -212,7 +220,7 @@ def _list_of(coerce: Callable[[object], Any]) -> Callable[[object], list[Any] | 
 
 
 _COERCERS: dict[type[Any], dict[str, Callable[[Any], Any]]] = {
-    WireUsage: dict.fromkeys(WireUsage.__struct_fields__, _count),
+    WireUsage: dict.fromkeys(WireUsage.__struct_fields__, tokens),
     WireContent: {"parts": _list_of(_raw)},
     WireCandidate: {
         "content": _one(WireContent),

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from treadle.messages import Message, Opaque, Part, ToolCall
 from treadle.ports.model import FinishReason, ModelReply
+from treadle.providers._counts import tokens, usage_from
 from treadle.providers.gemini.objects import WireUsage
 from treadle.usage import Usage
+from treadle.values import clean
 
 BLOCKED = "blocked"
 """Why a reply ended whose prompt was refused without a reason."""
@@ -49,9 +51,9 @@ def outcome_of(
         message=Message("assistant", tuple(parts), provider),
         usage=usage_of(usage),
         finish_reason=reason,
-        model=model,
-        response_id=response_id or None,
-        provider_finish=blocked or finish or None,
+        model=clean(model),
+        response_id=clean(response_id or "") or None,
+        provider_finish=clean(blocked or finish or "") or None,
     )
 
 
@@ -61,12 +63,11 @@ def usage_of(usage: WireUsage) -> Usage:
     What the provider's own tools gave the model to read is input beside the prompt, what it
     thought is output beside the answer.
     """
-    thought = usage.thoughts_token_count or 0
-    return Usage(
-        (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
-        usage.cached_content_token_count or 0,
-        0,  # it does not tell what it put into its cache
-        (usage.candidates_token_count or 0) + thought,
-        thought,
-        1,  # request
+    prompt, fetched = tokens(usage.prompt_token_count), tokens(usage.tool_use_prompt_token_count)
+    answer, thought = tokens(usage.candidates_token_count), tokens(usage.thoughts_token_count)
+    return usage_from(  # it does not tell what it put into its cache
+        prompt=(prompt or 0) + (fetched or 0),
+        read=usage.cached_content_token_count,
+        output=(answer or 0) + (thought or 0),
+        reasoning=thought,
     )

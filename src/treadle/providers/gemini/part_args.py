@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 from typing import Any
 
+from treadle.providers._json import DEEPEST
 from treadle.providers.gemini.dialect import Wire
 from treadle.values import is_array, is_object
 
@@ -24,16 +25,23 @@ def add_pieces(arguments: Wire, pieces: Any) -> None:
             continue
         steps = _steps(str(piece.get("jsonPath") or ""))
         field = next((name for name in _VALUES if name in piece), None)
-        if steps and field:
-            _put(arguments, steps, None if field == "nullValue" else piece[field])
+        value = None if field is None or field == "nullValue" else piece[field]
+        if steps and len(steps) < DEEPEST and field and not isinstance(value, dict | list):
+            _put(arguments, steps, value)
 
 
 def _steps(path: str) -> list[str | int]:
     """Return the steps of a JSONPath like ``$.places[0].name``."""
     steps: list[str | int] = []
     for dotted, index, single, double in _STEP.findall(path.removeprefix("$")):
-        steps.append(int(index) if index else re.sub(r"\\(.)", r"\1", dotted or single or double))
+        steps.append(
+            _index(index) if index else re.sub(r"\\(.)", r"\1", dotted or single or double)
+        )
     return steps
+
+
+def _index(digits: str) -> int:
+    return int(digits) if len(digits) < len(str(_MOST)) else _MOST
 
 
 def _put(inside: Any, steps: list[str | int], value: object) -> None:

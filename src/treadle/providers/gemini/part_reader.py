@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from treadle.messages import Audio, File, Hosted, Image, Opaque, Part, Reasoning, Text, ToolCall
+from treadle.providers._json import mended
 from treadle.providers.gemini.dialect import HOST, PROTOCOL, GeminiDialect, Wire
 from treadle.providers.gemini.media import content_of, medium_wire, read_medium
 from treadle.values import is_object
@@ -46,7 +47,7 @@ def read_call(wire: Wire, raw: str, call_id: str, *, host: str | None = None) ->
     return ToolCall(
         call_id,
         str(function.get("name") or ""),
-        raw,
+        mended(raw),
         call_id if "id" in kept else None,
         owned(kept, host) if kept else None,
     )

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
-import msgspec
 from msgspec import Struct
 
 from treadle.messages import (
@@ -21,10 +20,9 @@ from treadle.messages import (
     ToolCall,
     ToolResult,
 )
-from treadle.providers._json import decode, encode
+from treadle.providers._json import arguments_json, decode, encode
 from treadle.providers.gemini.dialect import THIRD, TURN, GeminiDialect, Wire, kept_for
 from treadle.providers.gemini.media import Medium, goes_into_results, medium_wire
-from treadle.values import clean, is_object
 
 Kind = Literal["user", "results", "model"]
 Names = dict[str, tuple[str, str | None]]
@@ -155,32 +153,15 @@ def _call(call: ToolCall, dialect: GeminiDialect, names: Names) -> bytes:
     call_id = kept.get("id")
     if not names and dialect.generation >= THIRD:
         extra = {"thoughtSignature": UNSIGNED, **extra}
-    names[call.id] = (call.name, call_id)
     inner: Wire = {"name": safe_name(call.name), **kept.get("functionCall", {})}
+    names[call.id] = (inner["name"], call_id)
     if call_id is not None:
         inner["id"] = call_id
-    arguments = b',"args":' + arguments_json(call.raw)
+    arguments = b',"args":' + arguments_json(call.raw).encode("utf-8", "replace")
     if "args" in inner:  # they are kept in a form of their own
         arguments = b""
     wire = b'{"functionCall":' + encode(inner)[:-1] + arguments + b"}"
     return wire + (b"," + encode(extra)[1:] if extra else b"}")
-
-
-def arguments_json(raw: str) -> bytes:
-    """Return the arguments as the model wrote them, or an object that holds what it wrote."""
-    try:
-        body = raw.encode()
-        if b"\\u0000" not in body and is_object(msgspec.json.decode(body)):
-            return body
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        pass
-    if raw.strip() in ("", "null"):
-        return b"{}"
-    try:
-        decoded: object = decode(clean(raw).encode())
-    except ValueError:
-        decoded = None
-    return encode(decoded if is_object(decoded) else {"not_a_json_object": raw})
 
 
 def _results(
@@ -199,7 +180,7 @@ def _response(
     result: ToolResult, dialect: GeminiDialect, names: Names, shown: list[bytes]
 ) -> bytes:
     called, call_id = names.pop(result.call_id, ("", None))
-    name = safe_name(called or result.name or "tool")
+    name = called or safe_name(result.name or "tool")
     kept = (kept_for(result.provider, dialect.host) if result.provider else None) or {}
     fixed: Wire = kept.get("functionResponse", {})
     texts: list[str] = []

@@ -8,6 +8,7 @@ from typing import Any
 
 from treadle.errors import BadReply
 from treadle.ports.model import ModelDelta, ModelReply
+from treadle.providers._counts import tokens
 from treadle.providers._failure import (
     NO_HEADERS,
     Asked,
@@ -169,20 +170,22 @@ class GeminiFold:
         try:
             chunks = chunks_in(payload)
         except ValueError as error:
-            why = f"an event: {error}"
-            problem = bad_reply(payload, self._asked, why, headers=self._headers)
-            problem.partial = self.partial
-            raise problem from error
+            raise self._bad(payload, f"an event: {error}") from error
         for chunk in chunks:
             self._take_chunk(chunk, deltas)
+
+    def _bad(self, body: bytes, why: str) -> BadReply:
+        problem = bad_reply(body, self._asked, why, headers=self._headers)
+        problem.partial = self.partial
+        return problem
 
     def _take_chunk(self, chunk: WireReply, deltas: list[ModelDelta]) -> None:
         self.spoke = True
         if chunk.error:
-            complaint = complaint_in({"error": chunk.error})
+            complaint = complaint_in({"error": cleaned(chunk.error)})
             raise typed_error(complaint, self._asked, partial=self.partial)
         counts = chunk.usage_metadata
-        if counts is not None and (counts.total_token_count or counts.prompt_token_count):
+        if counts is not None and _counts_any(counts):
             self._usage, self._raw_usage = counts, ABSENT
         self._id = self._id or chunk.response_id
         self._model = self._model or chunk.model_version
@@ -200,12 +203,16 @@ class GeminiFold:
 
     def _counted(self) -> WireUsage:
         """Return the last counts: each is a total of its own."""
-        return self._usage if self._raw_usage is ABSENT else decode_usage(self._raw_usage)
+        counts = self._usage if self._raw_usage is ABSENT else decode_usage(self._raw_usage)
+        return counts if _counts_any(counts) else self._usage
 
     def _take(self, candidate: WireCandidate, deltas: list[ModelDelta]) -> None:
         plain = True
         for raw in (candidate.content.parts if candidate.content else None) or ():
-            plain = self._parts.take(raw, deltas) and plain
+            try:
+                plain = self._parts.take(raw, deltas) and plain
+            except ValueError as error:
+                raise self._bad(bytes(raw), f"a part: {error}") from error
         self._plain = plain
         if candidate.finish_reason:
             self._finish = candidate.finish_reason
@@ -220,6 +227,11 @@ class GeminiFold:
         if candidate.logprobs_result:
             known = self._kept.get("logprobsResult", {})
             self._kept["logprobsResult"] = _longer(known, candidate.logprobs_result)
+
+
+def _counts_any(usage: WireUsage) -> bool:
+    """Whether counts count anything: those that do not say nothing of the reply."""
+    return bool(tokens(usage.total_token_count) or tokens(usage.prompt_token_count))
 
 
 def chunks_in(payload: bytes) -> list[WireReply]:

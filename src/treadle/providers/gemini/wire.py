@@ -8,6 +8,7 @@ from typing import Any
 from treadle.errors import ConfigError
 from treadle.messages import Opaque
 from treadle.ports.model import Effort, ModelSettings, OutputSchema, ToolSpec
+from treadle.providers._json import object_schema
 from treadle.providers._tools import parted, with_added
 from treadle.providers.gemini.dialect import PROTOCOL, THIRD, GeminiDialect, Wire
 from treadle.providers.gemini.pieces import NAME
@@ -71,10 +72,12 @@ def wire_tools(tools: Iterable[ToolSpec]) -> list[Wire]:
 def wire_function(tool: ToolSpec) -> Wire:
     """Return the declaration of a function."""
     wire: Wire = {"name": tool.name}
-    if tool.description:
-        wire["description"] = tool.description
-    if tool.parameters:
-        wire["parametersJsonSchema"] = gemini_schema(tool.parameters)
+    schema, words = object_schema(tool.parameters) if tool.parameters else ({}, "")
+    description = "\n\n".join(text for text in (tool.description, words) if text)
+    if description:
+        wire["description"] = description
+    if schema:
+        wire["parametersJsonSchema"] = gemini_schema(schema)
     return wire
 
 

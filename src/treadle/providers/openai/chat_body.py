@@ -14,7 +14,7 @@ from treadle.ports.model import DEFAULT_SETTINGS, ModelRequest, ModelSettings, T
 from treadle.providers._json import decode, encode
 from treadle.providers._tools import parted, with_added
 from treadle.providers.openai.chat_quick import quick
-from treadle.providers.openai.chat_wire import Wire, wire_messages, wire_settings, wire_tools
+from treadle.providers.openai.chat_wire import BEGIN, Wire, wire_messages, wire_settings, wire_tools
 from treadle.providers.openai.dialect import ChatDialect
 from treadle.values import is_array
 
@@ -92,7 +92,10 @@ class ChatEncoder:
         if extra and not _WHOLE.isdisjoint(extra):
             return self._overridden(request, extra, stream=stream)
         chunks: list[bytes | memoryview] = [self._head(request.system)]
-        chunks += self._messages(request.messages, request.system)
+        said = self._messages(request.messages, request.system)
+        if not any(said) and not (request.system and self._dialect.system_role):
+            said = (b"," + encode(BEGIN),)
+        chunks += said
         if not request.system or not self._dialect.system_role:
             drop_first_comma(chunks)
         chunks.append(b"]")

@@ -20,8 +20,9 @@ from treadle.messages import (
     ToolCall,
     ToolResult,
 )
+from treadle.providers._json import arguments_json
 from treadle.providers.openai.chat_reply import block_text
-from treadle.providers.openai.chat_wire import Wire, arguments_text, wire_messages, wire_part
+from treadle.providers.openai.chat_wire import Wire, wire_messages, wire_part
 from treadle.providers.openai.dialect import PROTOCOL, ChatDialect
 from treadle.values import is_array, is_object
 
@@ -87,7 +88,7 @@ def _call(wire: Wire) -> ToolCall:
         return ToolCall(call_id, name, provider_id=call_id, provider={PROTOCOL: rest})
     name, raw = str(function.get("name", "")), str(function.get("arguments") or "")
     extra = {name: value for name, value in rest.items() if name not in ("type", "function")}
-    if function != {"name": name, "arguments": arguments_text(raw)}:
+    if function != {"name": name, "arguments": arguments_json(raw)}:
         extra = {"type": "function", **rest}
     return ToolCall(call_id, name, raw, call_id, {PROTOCOL: extra} if extra else None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
@@ -10,7 +9,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from treadle.providers._json import cleaned, decode, encode
+from treadle.providers._counts import money, tokens
+from treadle.providers._json import cleaned, decode, decode_halves, encode, is_deep
 from treadle.values import is_array, is_object
 
 
@@ -145,13 +145,18 @@ _BLOCK = {"text", "thinking"}
 _CALL = {"function", "custom"}
 
 
+def is_exact(body: bytes) -> bool:
+    """Whether what `decode_exactly` makes of a body may be kept: clean, and not too deep."""
+    return NUL not in body and not is_deep(body)
+
+
 def decode_object(body: bytes) -> WireReply:
     """Return a reply with clean text; fields of a type that they cannot have count as absent.
 
     Raises:
         ValueError: it is no JSON object, or its content or tool calls are of no known type.
     """
-    if NUL not in body:
+    if is_exact(body):
         try:
             return decode_exactly(body)
         except INEXACT:
@@ -165,10 +170,7 @@ def decode_loosely(body: bytes) -> WireReply:
     Raises:
         ValueError: as `decode_object` does.
     """
-    try:
-        return _reply_in(json.loads(body.decode("utf-8", "replace")))
-    except RecursionError as error:
-        raise ValueError("the JSON is nested too deeply") from error
+    return _reply_in(decode_halves(body))
 
 
 def clean_message(message: WireMessage) -> WireMessage:
@@ -211,16 +213,6 @@ def _count(value: object) -> int | None:
         return int(value) if isinstance(value, int | float | str) else None
     except (ValueError, OverflowError):
         return None
-
-
-def _money(value: object) -> Decimal | None:
-    if not isinstance(value, int | float | str):
-        return None
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() else None
 
 
 def _mapping(value: object) -> dict[str, Any] | None:
@@ -299,12 +291,12 @@ _COERCERS: dict[type[Any], dict[str, Callable[[Any], Any]]] = {
         "images": _list_of(_same),
         "executed_tools": _list_of(_same),
     },
-    WireDetails: dict.fromkeys(WireDetails.__struct_fields__, _count),
+    WireDetails: dict.fromkeys(WireDetails.__struct_fields__, tokens),
     WireUsage: {
-        **dict.fromkeys(WireUsage.__struct_fields__, _count),
+        **dict.fromkeys(WireUsage.__struct_fields__, tokens),
         "prompt_tokens_details": _one(WireDetails),
         "completion_tokens_details": _one(WireDetails),
-        "cost": _money,
+        "cost": money,
     },
     WireChoice: {
         "delta": _one(WireMessage),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from treadle.messages import Message, Text, ToolCall, ToolResult
-from treadle.providers._json import encode
-from treadle.providers.openai.chat_wire import SHORT_ID, arguments_text
+from treadle.providers._json import arguments_json, encode
+from treadle.providers.openai.chat_wire import NAMELESS, SHORT_ID
 from treadle.providers.openai.dialect import ChatDialect
 
 
@@ -53,7 +53,7 @@ def quick(message: Message, dialect: ChatDialect) -> bytes | None:
         if isinstance(part, Text) and part.provider is None:
             text += part.text
         elif isinstance(part, ToolCall) and part.provider is None and len(part.id) <= SHORT_ID:
-            function = _Function(part.name, arguments_text(part.raw))
+            function = _Function(part.name or NAMELESS, arguments_json(part.raw))
             calls.append(_Call(part.id, "function", function))
         else:
             return None

@@ -11,6 +11,7 @@ from msgspec import Struct
 from treadle.errors import InvalidInput, Overloaded
 from treadle.messages import Audio, Image, Message, Opaque, Part, Reasoning, Text, ToolCall
 from treadle.ports.model import FinishReason, ModelReply
+from treadle.providers._counts import tokens, usage_from
 from treadle.providers._failure import NO_HEADERS, Asked, bad_reply, complaint_in, typed_error
 from treadle.providers._json import encode, mended
 from treadle.providers.openai.chat_objects import (
@@ -24,8 +25,8 @@ from treadle.providers.openai.chat_objects import (
 )
 from treadle.providers.openai.chat_wire import HOST, Wire
 from treadle.providers.openai.dialect import PROTOCOL
-from treadle.usage import NO_MONEY, Usage
-from treadle.values import is_array, is_object
+from treadle.usage import Usage
+from treadle.values import clean, is_array, is_object
 
 READ_ONLY = f"{PROTOCOL}.read"
 """The key for what a reply told beside its message, which no server wants back."""
@@ -107,6 +108,7 @@ def assembled(
     Raises:
         Overloaded: the finish reason says that the server broke off.
     """
+    finish = clean(finish or "")
     reason = finish_reason(finish, bool(parts.calls), parts.refusal)
     said: tuple[Part, ...] = (*parts.content, *parts.calls)
     if parts.refusal and not any(type(part) is Text for part in said):
@@ -124,8 +126,8 @@ def assembled(
         message=message,
         usage=usage,
         finish_reason=reason,
-        model=model or asked.model,
-        response_id=response_id or None,
+        model=clean(model or asked.model),
+        response_id=clean(response_id or "") or None,
         provider_finish=finish or None,
     )
 
@@ -152,10 +154,10 @@ def usage_of(usage: WireUsage | None) -> Usage:
     """
     if usage is None:
         return _ONE_REQUEST
-    prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    prompt, completion = tokens(usage.prompt_tokens) or 0, tokens(usage.completion_tokens) or 0
     given = usage.prompt_tokens_details or _NO_DETAILS
     written = usage.completion_tokens_details or _NO_DETAILS
-    hidden = (usage.total_tokens or 0) - prompt - completion
+    hidden = (tokens(usage.total_tokens) or 0) - prompt - completion
     hidden = hidden if hidden > 0 else 0
     cached = (
         given.cached_tokens
@@ -164,15 +166,13 @@ def usage_of(usage: WireUsage | None) -> Usage:
         or usage.num_cached_tokens
         or usage.cached_tokens
     )
-    return Usage(
-        prompt,
-        cached or 0,
-        given.cache_write_tokens or usage.cache_creation_input_tokens or 0,
-        completion + hidden,
-        written.reasoning_tokens or usage.reasoning_tokens or hidden,
-        1,  # request
-        0,  # tool calls are counted where they are made
-        usage.cost or NO_MONEY,
+    return usage_from(
+        prompt=prompt,
+        read=cached,
+        written=given.cache_write_tokens or usage.cache_creation_input_tokens,
+        output=completion + hidden,
+        reasoning=written.reasoning_tokens or usage.reasoning_tokens or hidden,
+        cost=usage.cost,
     )
 
 

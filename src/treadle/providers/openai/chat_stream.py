@@ -8,6 +8,7 @@ from typing import Any
 
 from treadle.errors import BadReply
 from treadle.ports.model import ModelDelta, ModelReply, ReasoningPiece, TextPiece
+from treadle.providers._counts import tokens
 from treadle.providers._failure import (
     NO_HEADERS,
     Asked,
@@ -16,10 +17,10 @@ from treadle.providers._failure import (
     incomplete_reply,
     typed_error,
 )
+from treadle.providers._json import cleaned
 from treadle.providers.openai.chat_calls import CallFold
 from treadle.providers.openai.chat_objects import (
     INEXACT,
-    NUL,
     WireCall,
     WireMessage,
     WireReply,
@@ -28,6 +29,7 @@ from treadle.providers.openai.chat_objects import (
     decode_exactly,
     decode_loosely,
     decode_text,
+    is_exact,
 )
 from treadle.providers.openai.chat_reply import (
     assembled,
@@ -178,7 +180,7 @@ class ChatFold:
             if not stripped or stripped == _DONE:
                 return None
             return self._inexact(payload)
-        return self._inexact(payload) if NUL in payload else chunk
+        return chunk if is_exact(payload) else self._inexact(payload)
 
     def _inexact(self, payload: bytes) -> WireReply:
         self._loose = True
@@ -193,10 +195,10 @@ class ChatFold:
     def _note(self, chunk: WireReply) -> None:
         """Take what a chunk says beside its deltas; the last usage counts, for it is a total."""
         if chunk.error:
-            complaint = complaint_in({"error": chunk.error})
+            complaint = complaint_in({"error": cleaned(chunk.error)})
             raise typed_error(complaint, self._asked, partial=self.partial)
         usage = chunk.usage or (chunk.x_groq and chunk.x_groq.usage)
-        if usage and (usage.prompt_tokens is not None or usage.completion_tokens is not None):
+        if usage and (tokens(usage.prompt_tokens) or tokens(usage.completion_tokens)):
             self._usage = usage
         self._id = self._id or chunk.id
         self._model = self._model or chunk.model

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
-import msgspec
-
 from treadle.messages import (
     Audio,
     File,
@@ -23,10 +21,10 @@ from treadle.messages import (
     ToolResult,
 )
 from treadle.ports.model import ModelSettings, OutputSchema, ToolSpec
-from treadle.providers._json import decode, encode
+from treadle.providers._json import arguments_json, object_schema
 from treadle.providers.openai.dialect import PROTOCOL, ChatDialect
 from treadle.providers.openai.prompt_cache import wire_cache
-from treadle.values import clean, is_array, is_object
+from treadle.values import is_array, is_object
 
 Wire = dict[str, Any]
 """One object of their JSON."""
@@ -39,6 +37,10 @@ _UNSTRICT = frozenset(
     | {"dependentRequired", "dependentSchemas", "unevaluatedProperties", "uniqueItems", "default"}
     | {"contains", "minContains", "maxContains", "minProperties", "maxProperties", "prefixItems"}
 )
+NAMELESS = "_"
+"""What a call is sent as whose model named no tool: servers refuse an empty name."""
+BEGIN: Wire = {"role": "user", "content": "(The conversation begins here.)"}
+"""What is said where nobody has said anything: servers refuse an empty list."""
 SHORT_ID = 40
 """Characters of a call's ID that every server takes."""
 _NINE = re.compile(r"[A-Za-z0-9]{9}")
@@ -232,24 +234,8 @@ def _call(call: ToolCall, dialect: ChatDialect) -> Wire:
     call_id = sent_id(call.id, dialect)
     if "type" in kept:
         return {"id": call_id, **kept}
-    function = {"name": call.name, "arguments": arguments_text(call.raw)}
+    function = {"name": call.name or NAMELESS, "arguments": arguments_json(call.raw)}
     return {"id": call_id, "type": "function", "function": function, **kept}
-
-
-def arguments_text(raw: str) -> str:
-    """Return the arguments as the model wrote them, or as an object that holds what it wrote."""
-    try:
-        if is_object(msgspec.json.decode(raw)):
-            return raw
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        pass
-    if raw.strip() in ("", "null"):
-        return "{}"
-    try:
-        decoded = decode(clean(raw).encode())
-    except ValueError:
-        decoded = None
-    return encode(decoded if is_object(decoded) else {"not_a_json_object": raw}).decode()
 
 
 def sent_id(call_id: str, dialect: ChatDialect) -> str:
@@ -353,9 +339,11 @@ def _tool(tool: ToolSpec) -> Wire:
         kept = dict(tool.provider.get(PROTOCOL) or {})
     if "type" in kept:
         return kept
-    function: Wire = {"name": tool.name, "parameters": tool.parameters}
-    if tool.description:
-        function["description"] = tool.description
+    schema, words = object_schema(tool.parameters)
+    function: Wire = {"name": tool.name, "parameters": schema}
+    description = "\n\n".join(text for text in (tool.description, words) if text)
+    if description:
+        function["description"] = description
     return {"type": "function", "function": {**function, **kept.pop("function", {})}, **kept}
 
 

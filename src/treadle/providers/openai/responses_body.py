@@ -13,7 +13,7 @@ from treadle.ports.model import DEFAULT_SETTINGS, ModelRequest, ModelSettings, T
 from treadle.providers._json import decode, encode
 from treadle.providers._tools import parted, with_added
 from treadle.providers.openai.chat_body import HEADS, KEPT, LOOSE, cache_key, drop_first_comma
-from treadle.providers.openai.chat_wire import Wire
+from treadle.providers.openai.chat_wire import BEGIN, Wire
 from treadle.providers.openai.responses_calls import Calls
 from treadle.providers.openai.responses_dialect import ResponsesDialect
 from treadle.providers.openai.responses_options import wire_settings, wire_tools
@@ -21,6 +21,8 @@ from treadle.providers.openai.responses_quick import quick
 from treadle.providers.openai.responses_wire import special_calls, wire_items
 
 _WHOLE = frozenset({"model", "input", "instructions", "tools"})
+_CONTINUED = frozenset({"previous_response_id", "conversation", "prompt"})
+"""Fields with which the server knows what was said: then there may be no input."""
 _NO_TOOLS: tuple[list[Wire], bytes] = ([], b"")
 
 
@@ -89,7 +91,9 @@ class ResponsesEncoder:
         if extra and not _WHOLE.isdisjoint(extra):
             return self._overridden(request, extra, stream=stream)
         chunks: list[bytes | memoryview] = [self._head(request.system)]
-        chunks += self._messages(request.messages)
+        said = self._messages(request.messages)
+        goes_on = any(said) or (extra and not _CONTINUED.isdisjoint(extra))
+        chunks += said if goes_on else (b"," + encode(BEGIN),)
         drop_first_comma(chunks)
         chunks.append(b"]")
         tools, offered = self._offered(request.tools)

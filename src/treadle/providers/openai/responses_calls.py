@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from treadle.errors import InvalidInput
 from treadle.messages import Image, ToolResult
-from treadle.providers._json import encode
+from treadle.providers._json import decode, encode
 from treadle.providers.openai.chat_wire import Wire
-from treadle.values import is_array, is_object
+from treadle.values import clean, is_array, is_object
 
 Calls = Mapping[str, Wire]
 """Items of calls by our call IDs."""
@@ -101,7 +99,7 @@ def _screenshot(result: ToolResult, call: Wire, call_id: str) -> Wire:
 
 def _tools(text: str) -> list[Wire]:
     try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+        found: object = decode(clean(text).encode())
+    except ValueError:
         return []
     return found if is_array(found) else []

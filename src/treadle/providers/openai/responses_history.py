@@ -20,7 +20,7 @@ from treadle.messages import (
     ToolResult,
     UserPart,
 )
-from treadle.providers.openai.chat_wire import arguments_text
+from treadle.providers._json import arguments_json
 from treadle.providers.openai.responses_calls import is_ours
 from treadle.providers.openai.responses_dialect import PROTOCOL, ResponsesDialect
 from treadle.providers.openai.responses_items import (
@@ -156,7 +156,7 @@ def _step(item: Wire) -> Part:
     if kind == "function_call" and call_id:
         name, raw = text_in(item.get("name")), text_in(item.get("arguments"))
         kept = {key: value for key, value in item.items() if key not in _CALL}
-        if item.get("arguments") != arguments_text(raw):
+        if item.get("arguments") != arguments_json(raw):
             kept = item
         return ToolCall(call_id, name, raw, call_id, {PROTOCOL: kept} if kept else None)
     return special_call(item, {}) if is_ours(item, set()) else hosted(item, {})

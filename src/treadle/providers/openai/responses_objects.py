@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from treadle.providers._json import cleaned, decode
+from treadle.providers._json import cleaned, decode, decode_halves, is_deep
 from treadle.values import is_array, is_object
 
 Wire = dict[str, Any]
@@ -75,13 +74,18 @@ NUL = b"\\u0000"
 _decode_response = msgspec.json.Decoder(WireResponse).decode
 
 
+def is_exact(body: bytes) -> bool:
+    """Whether what `decode_event` makes of a body may be kept: clean, and not too deep."""
+    return NUL not in body and not is_deep(body)
+
+
 def decode_response(body: bytes) -> WireResponse:
     """Return a reply with clean text.
 
     Raises:
         ValueError: it is no JSON object.
     """
-    if NUL not in body:
+    if is_exact(body):
         try:
             return _decode_response(body)
         except INEXACT:
@@ -101,10 +105,7 @@ def decode_loosely(payload: bytes) -> WireEvent:
     Raises:
         ValueError: it is no JSON object.
     """
-    try:
-        value: object = json.loads(payload.decode("utf-8", "replace"))
-    except RecursionError as error:
-        raise ValueError("the JSON is nested too deeply") from error
+    value: object = decode_halves(payload)
     if not is_object(value):
         raise ValueError("it is no JSON object")
     fields = {name: cleaned(value.get(name)) for name in WireEvent.__struct_fields__}

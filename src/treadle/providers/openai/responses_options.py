@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from treadle.errors import ConfigError
 from treadle.messages import Opaque
 from treadle.ports.model import ModelSettings, OutputSchema, ToolSpec
+from treadle.providers._json import object_schema
 from treadle.providers.openai.chat_wire import Wire, is_strict
 from treadle.providers.openai.prompt_cache import wire_cache
 from treadle.providers.openai.responses_dialect import PROTOCOL, ResponsesDialect
@@ -90,9 +91,11 @@ def _tool(tool: ToolSpec) -> Wire:
         kept = dict(tool.provider.get(PROTOCOL) or {})
     if "type" in kept:
         return kept
-    wire: Wire = {"type": "function", "name": tool.name, "parameters": tool.parameters}
-    if tool.description:
-        wire["description"] = tool.description
+    schema, words = object_schema(tool.parameters)
+    wire: Wire = {"type": "function", "name": tool.name, "parameters": schema}
+    description = "\n\n".join(text for text in (tool.description, words) if text)
+    if description:
+        wire["description"] = description
     # Left out, `strict` means that the server rewrites the schema so that it is.
     wire = {**wire, "strict": False, **kept}
     return {name: value for name, value in wire.items() if value is not None}

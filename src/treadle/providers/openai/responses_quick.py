@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from treadle.messages import Message, Text, ToolCall, ToolResult
-from treadle.providers._json import encode
-from treadle.providers.openai.chat_wire import arguments_text
+from treadle.providers._json import arguments_json, encode
+from treadle.providers.openai.chat_wire import NAMELESS
 from treadle.providers.openai.responses_calls import Calls
 from treadle.providers.openai.responses_wire import LONGEST_ID
 
@@ -55,7 +55,7 @@ def _said(message: Message) -> bytes | None:
             if part.text.strip():
                 items.append(b"," + encode(_Said("assistant", part.text)))
         elif isinstance(part, ToolCall) and part.provider is None and _fits(part.id):
-            call = _Call("function_call", part.id, part.name, arguments_text(part.raw))
+            call = _Call("function_call", part.id, part.name or NAMELESS, arguments_json(part.raw))
             items.append(b"," + encode(call))
         else:
             return None

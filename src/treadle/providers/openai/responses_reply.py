@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
 
 from treadle.errors import ModelError
 from treadle.messages import Message
 from treadle.ports.model import FinishReason, ModelReply
+from treadle.providers._counts import usage_from
 from treadle.providers._failure import NO_HEADERS, Asked, bad_reply, complaint_in, typed_error
 from treadle.providers.openai.responses_items import ReplyParts, read_items
 from treadle.providers.openai.responses_objects import (
     Wire,
     WireResponse,
-    count_in,
     decode_response,
     objects_in,
     text_in,
 )
-from treadle.usage import NO_MONEY, Usage
+from treadle.usage import Usage
 from treadle.values import is_array, is_object
 
 _FAILED = {"failed", "cancelled"}
@@ -82,15 +81,13 @@ def usage_of(usage: object) -> Usage:
     given, written = usage.get("input_tokens_details"), usage.get("output_tokens_details")
     given = given if is_object(given) else {}
     written = written if is_object(written) else {}
-    return Usage(
-        count_in(usage.get("input_tokens")),
-        count_in(given.get("cached_tokens")),
-        count_in(given.get("cache_write_tokens")),
-        count_in(usage.get("output_tokens")),
-        count_in(written.get("reasoning_tokens")),
-        1,  # request
-        0,  # tool calls are counted where they are made
-        _money(usage.get("cost")),
+    return usage_from(
+        prompt=usage.get("input_tokens"),
+        read=given.get("cached_tokens"),
+        written=given.get("cache_write_tokens"),
+        output=usage.get("output_tokens"),
+        reasoning=written.get("reasoning_tokens"),
+        cost=usage.get("cost"),
     )
 
 
@@ -103,16 +100,6 @@ def _finish_reason(status: str, cut: str, found: ReplyParts) -> FinishReason:
     if found.has_calls:
         return "tool_calls"
     return "refusal" if found.refused else "stop"
-
-
-def _money(value: object) -> Decimal:
-    if not isinstance(value, int | float | str) or isinstance(value, bool):
-        return NO_MONEY
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation:
-        return NO_MONEY
-    return amount if amount.is_finite() else NO_MONEY
 
 
 _ONE_REQUEST = Usage(requests=1)

@@ -17,7 +17,6 @@ from treadle.providers._failure import (
 )
 from treadle.providers.openai.responses_objects import (
     INEXACT,
-    NUL,
     Wire,
     WireEvent,
     WireResponse,
@@ -25,6 +24,7 @@ from treadle.providers.openai.responses_objects import (
     decode_fields,
     decode_loosely,
     decode_text,
+    is_exact,
     objects_in,
 )
 from treadle.providers.openai.responses_pieces import PLACES, ItemFold, Place, texts_of
@@ -173,7 +173,7 @@ class ResponsesFold:
             if not stripped or stripped == _DONE:
                 return None
             return self._inexact(payload)
-        return self._inexact(payload) if NUL in payload else event
+        return event if is_exact(payload) else self._inexact(payload)
 
     def _inexact(self, payload: bytes) -> WireEvent:
         self._loose, self._plain = True, False

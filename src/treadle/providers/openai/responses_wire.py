@@ -19,7 +19,8 @@ from treadle.messages import (
     ToolResult,
     UserPart,
 )
-from treadle.providers.openai.chat_wire import HOST, Wire, arguments_text
+from treadle.providers._json import arguments_json
+from treadle.providers.openai.chat_wire import HOST, NAMELESS, Wire
 from treadle.providers.openai.responses_calls import Calls, result_item
 from treadle.providers.openai.responses_dialect import PROTOCOL, ResponsesDialect
 from treadle.values import is_object
@@ -224,8 +225,8 @@ def _call(call: ToolCall, kept: Wire) -> Wire:
     return {
         "type": "function_call",
         "call_id": call_id,
-        "name": call.name,
-        "arguments": arguments_text(call.raw),
+        "name": call.name or NAMELESS,
+        "arguments": arguments_json(call.raw),
         **kept,
     }
 
