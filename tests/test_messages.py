@@ -72,7 +72,8 @@ def test_what_a_message_holds() -> None:
     assert (message.text, message.reasoning, message.tool_calls) == ("one two", "hm", (call,))
     assert Message("user", (Text("a"),)).text == "a"
     assert call.arguments == {"a": 1}
-    assert ToolCall("c", "t", "[1]").arguments == ToolCall("c", "t", "{broken").arguments == {}
+    for raw in ("[1]", "{broken", "null", "", '{"a": ' + "[" * 5_000, '{"a": "\ud83d"}'):
+        assert ToolCall("c", "t", raw).arguments == {}
     assert Message.user("x", Image.from_bytes(PNG, "image/png")).has_media
     assert texts([Message.system("s"), message]) == ["s", "one two"]
 

@@ -173,7 +173,7 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=Fals
         """The arguments decoded; {} when they are blank, null or not a JSON object."""
         try:
             return decode_json(self.raw, type=dict[str, Any])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return {}
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from treadle.agent.owner import is_dead, owner_here
 from treadle.agent.unbroken import unbroken
 from treadle.errors import ConversationBusy, LeaseLost, StoreUnavailable, TreadleError
-from treadle.ports.store import Head, Lease, Store
+from treadle.ports.store import Head, Lease, Store, never_waits
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,8 @@ class Ownership:
         owner, dead = owner_here(run_id), None
         while True:
             try:
-                head = await unbroken(self._take(conversation_id, owner, dead))
+                taking = self._take(conversation_id, owner, dead)
+                head = await (taking if never_waits(self._store) else unbroken(taking))
             except ConversationBusy as error:
                 lease = error.lease
                 if lease.fence != dead and await asyncio.to_thread(is_dead, lease.owner):
