@@ -31,6 +31,9 @@ ATTEND_SECONDS = 0.25
 WAIT_SECONDS = 1.0
 """After so long listening is tried again when the store failed."""
 
+_UNREAD = View()
+"""Stands for that of a conversation that was not opened; nobody adds to it."""
+
 
 class Ledger:
     """The journal of a conversation in the hands of one run: it appends batch after batch.
@@ -56,7 +59,7 @@ class Ledger:
         self._head: Head | None = None
         self._unclaimed = False
         self.entered = False
-        self.view = View()
+        self.view = _UNREAD
         self._lock = asyncio.Lock()
         self._ownership = Ownership(store, lost)
         self._timer: asyncio.TimerHandle | None = None
@@ -96,6 +99,8 @@ class Ledger:
             if known is None:
                 return None
             self._head, self.view = known
+        else:
+            self.view = View()
         self._unclaimed = True
         self.inbox.waiting.update(self.view.inbox)
         return self.view
@@ -104,7 +109,7 @@ class Ledger:
         """What this process knows is not how the conversation is, or another run is at work."""
         if self._head is not None:
             views_of(self.store).put(self._head, self.view)
-        self._head, self.view, self._unclaimed = None, View(), False
+        self._head, self.view, self._unclaimed = None, _UNREAD, False
         self.inbox.waiting.clear()
 
     async def open(self) -> View:
