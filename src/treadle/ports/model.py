@@ -83,6 +83,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return these settings with everything that `other` sets laid over them."""
         if other is None or other == DEFAULT_SETTINGS:
             return self
+        if self is DEFAULT_SETTINGS:
+            return other
         given = {f.name: getattr(other, f.name) for f in fields(other)}
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
@@ -200,8 +202,6 @@ class ModelProfile(Struct, frozen=True, kw_only=True):
 
     def settings_for(self, request: ModelRequest) -> ModelSettings:
         """Return what holds for a request: its settings over the model's own."""
-        if self.settings is DEFAULT_SETTINGS:
-            return request.settings
         return self.settings.merged(request.settings)
 
 

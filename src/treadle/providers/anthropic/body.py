@@ -91,8 +91,6 @@ class MessagesEncoder:
 
     def settings(self, request: ModelRequest) -> ModelSettings:
         """Return the request's settings over the client's own."""
-        if self._defaults is DEFAULT_SETTINGS:
-            return request.settings
         return self._defaults.merged(request.settings)
 
     def body(self, request: ModelRequest, *, stream: bool) -> bytes:

@@ -71,8 +71,6 @@ class GeminiEncoder:
 
     def settings(self, request: ModelRequest) -> ModelSettings:
         """Return the request's settings over the client's own."""
-        if self._defaults is DEFAULT_SETTINGS:
-            return request.settings
         return self._defaults.merged(request.settings)
 
     def body(self, request: ModelRequest) -> bytes:

@@ -17,12 +17,12 @@ from treadle.ports.model import (
 from treadle.ports.transport import Transport
 from treadle.providers._address import address_of_server, endpoint, without_query
 from treadle.providers._client import Client, Key
-from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
 from treadle.providers._identity import identity
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_reply import decode_reply
 from treadle.providers.openai.chat_stream import ChatFold
+from treadle.providers.openai.codec import OpenAICodec, account_headers, key_variables
 from treadle.providers.openai.dialect import PROTOCOL, TokenField, address_of, dialect_of
 from treadle.providers.openai.prompt_cache import chat_cache_life, is_kept_long
 from treadle.providers.openai.sdk import SdkTransport
@@ -110,10 +110,12 @@ class OpenAI:
             profile, listed=dialect.listed, keeps_long=is_kept_long(dialect.cache_life)
         )
         client = Client(
-            codec=_ChatCodec(
-                ChatEncoder(self.model, dialect, self.settings),
-                dialect.host,
-                endpoint(address, _PATH, self.query),
+            codec=OpenAICodec(
+                encoder=ChatEncoder(self.model, dialect, self.settings),
+                host=dialect.host,
+                address=endpoint(address, _PATH, self.query),
+                read=decode_reply,
+                begin=ChatFold,
             ),
             transport=sdk or self.transport,
             provider=dialect.provider,
@@ -161,44 +163,3 @@ class OpenAI:
             ModelError: the request failed; its class says how.
         """
         return self._client.stream(request)
-
-
-def key_variables(keys: tuple[str, ...], *, is_chosen: bool) -> tuple[str, ...]:
-    """Return where to look for the key of a server that has `keys`.
-
-    OPENAI_API_KEY goes where OPENAI_BASE_URL leads, but to no other known server that is chosen.
-    """
-    return keys if is_chosen or "OPENAI_API_KEY" in keys else (*keys, "OPENAI_API_KEY")
-
-
-def account_headers(organization: str | None, project: str | None) -> dict[str, str]:
-    """Return the headers that say which of OpenAI's accounts a request is for."""
-    named = {"openai-organization": organization, "openai-project": project}
-    return {name: value for name, value in named.items() if value}
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _ChatCodec:
-    """Chat Completions as a client needs it."""
-
-    encoder: ChatEncoder
-    host: str
-    address: str
-
-    def url(self, *, stream: bool) -> str:  # noqa: ARG002 (the same for both)
-        return self.address
-
-    def settings(self, request: ModelRequest) -> ModelSettings:
-        return self.encoder.settings(request)
-
-    def headers(self, request: ModelRequest) -> Mapping[str, str]:  # noqa: ARG002 (none)
-        return NO_HEADERS
-
-    def body(self, request: ModelRequest, *, stream: bool) -> bytes:
-        return self.encoder.body(request, stream=stream)
-
-    def decode(self, body: bytes, asked: Asked, headers: Mapping[str, str]) -> ModelReply:
-        return decode_reply(body, self.host, asked, headers)
-
-    def fold(self, asked: Asked, headers: Mapping[str, str]) -> ChatFold:
-        return ChatFold(self.host, asked, headers)

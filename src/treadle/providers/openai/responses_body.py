@@ -76,8 +76,6 @@ class ResponsesEncoder:
 
     def settings(self, request: ModelRequest) -> ModelSettings:
         """Return the request's settings over the client's own."""
-        if self._defaults is DEFAULT_SETTINGS:
-            return request.settings
         return self._defaults.merged(request.settings)
 
     def body(self, request: ModelRequest, *, stream: bool) -> bytes:

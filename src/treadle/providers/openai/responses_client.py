@@ -19,10 +19,9 @@ from treadle.ports.model import (
 from treadle.ports.transport import Transport
 from treadle.providers._address import address_of_server, endpoint, without_query
 from treadle.providers._client import Client, Key
-from treadle.providers._failure import NO_HEADERS, Asked
 from treadle.providers._http import HTTP
 from treadle.providers._identity import identity
-from treadle.providers.openai.client import account_headers, key_variables
+from treadle.providers.openai.codec import OpenAICodec, account_headers, key_variables
 from treadle.providers.openai.dialect import address_of
 from treadle.providers.openai.prompt_cache import is_kept_long
 from treadle.providers.openai.responses_body import ResponsesEncoder
@@ -117,7 +116,13 @@ class OpenAIResponses:
         )
         encoder = ResponsesEncoder(self.model, dialect, self.settings, hosted_tools=tools)
         client = Client(
-            codec=_ResponsesCodec(encoder, dialect.host, endpoint(address, _PATH, self.query)),
+            codec=OpenAICodec(
+                encoder=encoder,
+                host=dialect.host,
+                address=endpoint(address, _PATH, self.query),
+                read=decode_reply,
+                begin=ResponsesFold,
+            ),
             transport=sdk or self.transport,
             provider=dialect.provider,
             model=self.model,
@@ -183,30 +188,3 @@ class OpenAIResponses:
             query=self.query,
             fields={**self._overrules(), "hosted_tools": tools, "account": account},
         )
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _ResponsesCodec:
-    """The Responses protocol as a client needs it."""
-
-    encoder: ResponsesEncoder
-    host: str
-    address: str
-
-    def url(self, *, stream: bool) -> str:  # noqa: ARG002 (the same for both)
-        return self.address
-
-    def settings(self, request: ModelRequest) -> ModelSettings:
-        return self.encoder.settings(request)
-
-    def headers(self, request: ModelRequest) -> Mapping[str, str]:  # noqa: ARG002 (none)
-        return NO_HEADERS
-
-    def body(self, request: ModelRequest, *, stream: bool) -> bytes:
-        return self.encoder.body(request, stream=stream)
-
-    def decode(self, body: bytes, asked: Asked, headers: Mapping[str, str]) -> ModelReply:
-        return decode_reply(body, self.host, asked, headers)
-
-    def fold(self, asked: Asked, headers: Mapping[str, str]) -> ResponsesFold:
-        return ResponsesFold(self.host, asked, headers)
