@@ -135,3 +135,19 @@ def test_a_url_that_cannot_be() -> None:
     """Refused at once."""
     with pytest.raises(ConfigError, match="cannot be used"):
         RedisQuota("redis://host:port/0", Bounds(rpm=1))
+
+
+async def test_a_cancellation_is_heard() -> None:
+    """The driver swallows some: whoever is cancelled at any step has no place afterwards."""
+    quota = RedisQuota(url_of("redis"), Bounds(concurrency=1), name=uuid4().hex)
+    for number in range(200):
+        task = asyncio.ensure_future(quota.begin(1))
+        for _ in range(number % 20):
+            await asyncio.sleep(0)
+        was_under_way = task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled() or not was_under_way
+        if not task.cancelled():
+            await quota.end(task.result(), 1)
+    await quota.end(await quota.begin(1, longest=0), 1)  # nobody holds the only place
+    await quota.close()

@@ -26,6 +26,7 @@ from treadle.errors import ConfigError, Overloaded
 from treadle.models.line import Line
 from treadle.ports.clock import SYSTEM_CLOCK, Clock
 from treadle.ports.quota import Bounds, Permit
+from treadle.stores.heeded import heeded
 from treadle.stores.pools import Pools
 
 log = logging.getLogger(__name__)
@@ -262,9 +263,9 @@ class RedisQuota:
             for attempt in range(3):
                 try:
                     try:
-                        return await pool.ask("EVALSHA", _HASHES[script], *said)
+                        return await heeded(pool.ask("EVALSHA", _HASHES[script], *said))
                     except NoScriptError:
-                        return await pool.ask("EVAL", _SCRIPTS[script], *said)
+                        return await heeded(pool.ask("EVAL", _SCRIPTS[script], *said))
                 except LostConnection:  # a server that was started again leaves dead connections
                     if attempt == 2:
                         raise
