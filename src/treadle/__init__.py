@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treadle.agent.agent import Agent
-    from treadle.agent.approval import Approve, Deny, Edit, PendingCall
     from treadle.agent.conversation import Conversation
     from treadle.agent.inbox import Receipt
     from treadle.agent.result import RunResult
@@ -95,6 +94,7 @@ if TYPE_CHECKING:
         ToolResult,
     )
     from treadle.models.retry import Retry
+    from treadle.ports.approval import Approve, Deny, Edit, PendingCall
     from treadle.ports.context import RunContext
     from treadle.ports.middleware import Middleware
     from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
@@ -222,7 +222,6 @@ __all__ = [
 
 _ROOMS = {
     "treadle.agent.agent": "Agent",
-    "treadle.agent.approval": "Approve Deny Edit PendingCall",
     "treadle.agent.conversation": "Conversation",
     "treadle.agent.inbox": "Receipt",
     "treadle.agent.result": "RunResult",
@@ -249,6 +248,7 @@ _ROOMS = {
         "Audio Citation File Hosted Image Message Reasoning Text ToolCall ToolResult"
     ),
     "treadle.models.retry": "Retry",
+    "treadle.ports.approval": "Approve Deny Edit PendingCall",
     "treadle.ports.context": "RunContext",
     "treadle.ports.middleware": "Middleware",
     "treadle.ports.model": "ModelReply ModelRequest ModelSettings",

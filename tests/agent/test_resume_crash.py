@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from treadle import Agent, Approve, Conversation, Deny, Edit, MemoryStore, RunContext, tool
-from treadle.agent.approval import Decision
 from treadle.journal import ApprovalAsked, ApprovalDecided, CallBegan, RunResumed
+from treadle.ports.approval import Decision
 from treadle.testing import FunctionModel, calls
 from treadle.testing.scripted import last_text
 

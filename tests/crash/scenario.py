@@ -19,10 +19,10 @@ from tests.crash.agent import Hold, build
 from tests.crash.killing import ANSWERS, EFFECTS, HELD, Killing, die, tell
 from treadle import Agent, RunResult
 from treadle.agent import lease
-from treadle.agent.approval import Approve
 from treadle.agent.conversation import Conversation
 from treadle.agent.views import views_of
 from treadle.errors import LeaseLost, RunNotFound
+from treadle.ports.approval import Approve
 from treadle.stores.open import open_store
 from treadle.view import View
 

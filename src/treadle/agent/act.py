@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from treadle.agent.approval import PendingCall
 from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
@@ -17,6 +16,7 @@ from treadle.control import Finish, Interrupt
 from treadle.errors import OutputInvalid, ToolAborted
 from treadle.events import ApprovalRequested
 from treadle.messages import ToolCall, ToolResult
+from treadle.ports.approval import PendingCall
 from treadle.ports.model import ModelReply
 from treadle.tools.batch import Batch
 from treadle.tools.outcome import ToolOutcome, error_result

@@ -4,46 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
-from msgspec import Struct
 from msgspec.json import encode as encode_json
 
 from treadle.errors import InvalidInput
 from treadle.journal import ApprovalAsked, ApprovalDecided, Verdict
 from treadle.messages import ToolCall
+from treadle.ports.approval import Approve, Decision, Decisions, Deny, Edit, PendingCall
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.registry import ToolRegistry, short_hash
 from treadle.view import View
-
-
-class Approve(Struct, frozen=True):
-    """Yes: the call runs as the model wrote it."""
-
-
-class Edit(Struct, frozen=True):
-    """Yes, but with these arguments in place of the model's; others stay as they are."""
-
-    arguments: dict[str, Any]
-
-
-class Deny(Struct, frozen=True):
-    """No: the call does not run, and the model is told why."""
-
-    reason: str = ""
-
-
-Decision = Approve | Edit | Deny
-Decisions = Mapping[str, Decision]
-
-
-class PendingCall(Struct, frozen=True):
-    """A call that waits for a decision. `reason` is "" when its tool always asks."""
-
-    call_id: str
-    name: str
-    arguments: dict[str, Any]
-    reason: str = ""
 
 
 def digest_of(call: ToolCall, registry: ToolRegistry) -> str:

@@ -11,7 +11,7 @@ from typing import Self, get_args
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from treadle.agent.approval import PendingCall, pending
+from treadle.agent.approval import pending
 from treadle.agent.history import own_history
 from treadle.agent.inbox import Receipt
 from treadle.agent.lease import WRITER, Ownership
@@ -27,6 +27,7 @@ from treadle.journal import (
     ViewReset,
 )
 from treadle.messages import Message, Thread, UserPart
+from treadle.ports.approval import PendingCall
 from treadle.ports.store import ConversationStatus, Head, Store
 from treadle.state.scoped import State
 from treadle.values import unpack

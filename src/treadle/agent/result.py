@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
-from treadle.agent.approval import PendingCall
 from treadle.events import StopReason
 from treadle.messages import Thread, ToolResult
+from treadle.ports.approval import PendingCall
 from treadle.state.scoped import State
 from treadle.usage import NOTHING, Usage
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from treadle.agent.approval import Decisions, decided, verdict_of
+from treadle.agent.approval import decided, verdict_of
 from treadle.agent.ending import Ending
 from treadle.agent.outside import read_view
 from treadle.agent.setup import OnChange, Resumption
@@ -25,6 +25,7 @@ from treadle.errors import (
 from treadle.events import RunStarted
 from treadle.limits import Budget
 from treadle.messages import Thread
+from treadle.ports.approval import Decisions
 from treadle.state.scoped import State
 from treadle.values import unpack
 from treadle.view import RunRecord, View

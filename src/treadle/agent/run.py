@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Any, Generic
 
-from treadle.agent.approval import Decisions, decided
+from treadle.agent.approval import decided
 from treadle.agent.bus import Reader
 from treadle.agent.conduct import conduct
 from treadle.agent.ending import Ending
@@ -19,6 +19,7 @@ from treadle.errors import ConfigError, ConversationFinalized, InvalidInput
 from treadle.events import AnyEvent
 from treadle.journal import AnyEntry
 from treadle.messages import UserPart
+from treadle.ports.approval import Decisions
 from treadle.view import View
 
 _running: set[asyncio.Task[AnyResult]] = set()

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypedDict
 from msgspec import Struct
 from msgspec.json import encode as encode_json
 
-from treadle.agent.approval import Decisions
 from treadle.agent.history import own_history, own_parts
 from treadle.agent.inbox import OnSteer
 from treadle.agent.lease import IfBusy
@@ -21,6 +20,7 @@ from treadle.ids import check_id, new_stamp
 from treadle.limits import Limits
 from treadle.messages import Message, Thread, UserPart
 from treadle.models.retry import Retry
+from treadle.ports.approval import Decisions
 from treadle.ports.middleware import Hooks, Middleware
 from treadle.ports.model import Model, ModelDelta, ModelProfile, ModelRequest, ModelSettings
 from treadle.ports.observer import Observer

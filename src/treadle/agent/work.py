@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import UNSET
 
-from treadle.agent.approval import PendingCall
 from treadle.agent.ask import Asker
 from treadle.agent.bus import EventBus, Progress
 from treadle.agent.calls import Answers, CallIds
@@ -33,6 +32,7 @@ from treadle.journal import (
 )
 from treadle.limits import Budget
 from treadle.messages import Message, ToolResult
+from treadle.ports.approval import PendingCall
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.model import ModelReply
 from treadle.ports.store import Store

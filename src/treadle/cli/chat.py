@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from treadle import __version__
-from treadle.agent.approval import Decisions, PendingCall, pending
+from treadle.agent.approval import pending
 from treadle.agent.result import AnyResult
 from treadle.agent.run import Run
 from treadle.cli.answering import PAUSED, how_to_go_on
@@ -30,6 +30,7 @@ from treadle.cli.watching import watch
 from treadle.errors import ConfigError, TreadleError
 from treadle.ids import check_id
 from treadle.models.resolve import resolve_model
+from treadle.ports.approval import Decisions, PendingCall
 from treadle.ports.model import profile_of
 from treadle.tools.names import likely
 from treadle.tools.registry import ToolRegistry

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from treadle.agent.approval import Approve, Decision, Deny, Edit, PendingCall
 from treadle.agent.setup import OnChange
 from treadle.cli.loading import AnyAgent
 from treadle.cli.printing import call_in_full
 from treadle.cli.terminal import Terminal, visible
 from treadle.errors import ConfigError
+from treadle.ports.approval import Approve, Decision, Deny, Edit, PendingCall
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.registry import ToolRegistry
 

@@ -7,12 +7,12 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from treadle.agent.approval import PendingCall
 from treadle.agent.result import AnyResult, RunResult
 from treadle.cli.printing import as_text
 from treadle.errors import NotStorable, TreadleError
 from treadle.events import AnyEvent
 from treadle.messages import ToolResult
+from treadle.ports.approval import PendingCall
 from treadle.ports.store import Head
 from treadle.usage import Usage
 from treadle.values import clean, json_text

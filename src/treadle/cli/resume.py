@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
-from treadle.agent.approval import Approve, Decision, PendingCall, pending
+from treadle.agent.approval import pending
 from treadle.agent.conversation import Conversation
 from treadle.agent.owner import is_dead
 from treadle.agent.run import Run
@@ -21,6 +21,7 @@ from treadle.cli.options import add_agent_options, add_store
 from treadle.cli.terminal import Terminal, visible
 from treadle.errors import ConfigError
 from treadle.ids import check_id
+from treadle.ports.approval import Approve, Decision, PendingCall
 
 EPILOG = f"""\
 examples:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.agent.approval import Decisions
 from treadle.agent.conversation import Conversation
 from treadle.agent.result import RunResult
 from treadle.agent.run import Run
@@ -14,6 +13,7 @@ from treadle.cli.keeping import EXAMPLE, Keeping
 from treadle.cli.loading import AnyAgent
 from treadle.errors import ConfigError, ConversationNotFound
 from treadle.messages import Message
+from treadle.ports.approval import Decisions
 from treadle.usage import NOTHING, Usage
 from treadle.view import View
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from treadle.agent.approval import PendingCall
 from treadle.cli.printing import EventPrinter, call_in_brief, usage_in_brief
 from treadle.cli.prompt import CONTINUED, PROMPT
 from treadle.cli.terminal import Terminal, visible
@@ -21,6 +20,7 @@ from treadle.messages import (
     ToolCall,
     ToolResult,
 )
+from treadle.ports.approval import PendingCall
 from treadle.view import RunRecord
 
 
