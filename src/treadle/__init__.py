@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from treadle.agent.inbox import Receipt
     from treadle.agent.result import RunResult
     from treadle.agent.run import Run
-    from treadle.control import Finish, Interrupt, Next
+    from treadle.control import AskApproval, Finish, Interrupt, Next
     from treadle.errors import (
         AuthenticationFailed,
         BadReply,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         NotStorable,
         OutputInvalid,
         Overloaded,
+        PluginFailed,
         RateLimited,
         RevisionConflict,
         RunError,
@@ -117,6 +118,7 @@ __all__ = [
     "ApprovalDecided",
     "ApprovalRequested",
     "Approve",
+    "AskApproval",
     "Audio",
     "AuthenticationFailed",
     "BadReply",
@@ -171,6 +173,7 @@ __all__ = [
     "Overloaded",
     "Parameter",
     "PendingCall",
+    "PluginFailed",
     "Price",
     "RateLimited",
     "Reasoning",
@@ -226,14 +229,14 @@ _ROOMS = {
     "treadle.agent.inbox": "Receipt",
     "treadle.agent.result": "RunResult",
     "treadle.agent.run": "Run",
-    "treadle.control": "Finish Interrupt Next",
+    "treadle.control": "AskApproval Finish Interrupt Next",
     "treadle.errors": (
         "AuthenticationFailed BadReply ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
         "DefinitionChanged DuplicateTool IncompleteReply InvalidId InvalidInput "
         "InvalidTool LeaseLost LimitReached MissingExtra MissingKey ModelError "
         "ModelFilesError ModelTimeout "
-        "NewerJournal NoModel NotStorable OutputInvalid Overloaded RateLimited "
+        "NewerJournal NoModel NotStorable OutputInvalid Overloaded PluginFailed RateLimited "
         "RevisionConflict RunError RunFailed RunNotFound RunSuperseded StoreError StoreUnavailable "
         "ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),

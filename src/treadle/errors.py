@@ -8,6 +8,7 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── MissingExtra             an optional package is not installed
 │   ├── DuplicateTool            two tools of one name
 │   ├── InvalidTool              a function or schema that cannot become a tool
+│   ├── PluginFailed             a plugin cannot be loaded; none of its group is
 │   ├── InvalidId                a conversation or run ID with forbidden characters
 │   └── InvalidInput             nothing to say, or arguments of a run that contradict
 ├── ModelError                   a model request failed
@@ -38,6 +39,7 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── StoreUnavailable
 │   ├── NewerJournal             written by a newer version of this package
 │   └── CorruptJournal
+├── MCPFailed                    an MCP server cannot be reached, has gone, or refuses
 ├── ModelFilesError              the weights of a local model are missing or wrong
 ├── ToolError                    raised by tools: text for the model
 └── ToolAbort                    raised by tools: stops the run
@@ -83,6 +85,10 @@ class DuplicateTool(ConfigError):
 
 class InvalidTool(ConfigError):
     """A function or schema cannot become a tool."""
+
+
+class PluginFailed(ConfigError):
+    """A plugin cannot be loaded, or its server not be reached; none of its group is loaded."""
 
 
 class InvalidId(ConfigError):
@@ -261,6 +267,32 @@ class CorruptJournal(StoreError):
 
 class ModelFilesError(TreadleError):
     """The weights of a local model are missing, broken or could not be downloaded."""
+
+
+class MCPFailed(TreadleError):
+    """An MCP server cannot be started or reached, has gone, or refuses a request.
+
+    `server` is its name; `code` the number of the refusal, where it refused; `exit_code` and
+    `stderr` (its last lines) are known of a process that ended. `gone` says that the connection
+    ended with it, so that nobody knows whether what was asked took effect.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        server: str = "",
+        code: int | None = None,
+        exit_code: int | None = None,
+        stderr: str = "",
+        gone: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.server = server
+        self.code = code
+        self.exit_code = exit_code
+        self.stderr = stderr
+        self.gone = gone
 
 
 class ToolError(TreadleError):

@@ -1,0 +1,360 @@
+"""Tools that run in plugin servers, called over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from treadle.errors import (
+    ConfigError,
+    DuplicateTool,
+    InvalidTool,
+    MissingExtra,
+    PluginFailed,
+    ToolError,
+)
+from treadle.ports.context import RunContext
+from treadle.tools.outcome import cut
+from treadle.tools.tool import DEFAULT_TIMEOUT, Tool
+from treadle.values import clean
+
+try:
+    import grpc
+    from grpc import aio
+
+    from treadle.plugins.grpc_messages import (
+        METHOD,
+        Unreadable,
+        answer_of,
+        request_of,
+        schema_of,
+        text_of,
+    )
+except ImportError as missing:
+    raise MissingExtra(
+        f"Plugin servers need {missing.name!r}; in a clone: pip install '.[grpc]'."
+    ) from missing
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 10.0
+"""How long each of the five calls may take that load a plugin."""
+MOST_BYTES = 16 * 1024 * 1024
+SHOWN = 2_000
+"""Bytes of a server's error text that are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TLS:
+    """How to know a plugin server, and how it knows us. Each is PEM, as bytes or in a file.
+
+    `roots` are the certificates to trust, None for those of the gRPC package. `certificate` and
+    `key` are the client's own. `server_name` is the name in the server's certificate, where it
+    is not the one in the address.
+    """
+
+    roots: bytes | Path | str | None = None
+    certificate: bytes | Path | str | None = None
+    key: bytes | Path | str | None = field(default=None, repr=False)
+    server_name: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigError("TLS needs both the client's certificate and its key, or neither.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the caller of `connect_grpc` asked for, for each connection alike."""
+
+    tls: TLS | None
+    timeout: float | None
+    connect_timeout: float
+    send_metadata: tuple[str, ...]
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    options: tuple[tuple[str, Any], ...]
+
+
+def connect_grpc(  # size: the options of a connection, each by name
+    targets: str | Iterable[str],
+    *,
+    tls: TLS | None = None,
+    insecure: bool = False,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    connect_timeout: float = CONNECT_SECONDS,
+    send_metadata: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
+    max_bytes: int = MOST_BYTES,
+) -> GrpcPlugins:
+    """Return the plugin servers at these addresses, to be entered with `async with`.
+
+    ```python
+    from treadle.plugins import TLS, connect_grpc
+
+    servers = connect_grpc("plugins.example:443", tls=TLS(), send_metadata=["user_id"])
+    print(servers)
+    #> GrpcPlugins('plugins.example:443')
+    ```
+
+    Each server is one tool. All are loaded, or none: when one fails, the connections to all are
+    closed. `targets` are `host:port` or `unix:path`. Without `tls` only this machine is reached,
+    unless `insecure=True`. `timeout` is in seconds, of one call (None for none) and the deadline
+    that the server is told; `connect_timeout` of each call that loads. Of the run's metadata only
+    the keys in `send_metadata` are sent. `headers` go along with every call, for a token for
+    example. `max_bytes` bounds each message, both ways.
+
+    Raises:
+        ConfigError: an address or an option is wrong.
+    """
+    addresses = tuple([targets] if isinstance(targets, str) else targets)
+    if isinstance(send_metadata, str):
+        raise ConfigError(f"send_metadata={send_metadata!r} is a string; pass a list of keys.")
+    for option, number in (("connect_timeout", connect_timeout), ("max_bytes", max_bytes)):
+        if number <= 0:
+            raise ConfigError(f"{option}={number!r} is not more than 0.")
+    if len(set(addresses)) < len(addresses):
+        raise ConfigError(f"A plugin server is listed twice: {', '.join(addresses)}.")
+    for address in addresses:
+        _check_address(address, tls=tls, insecure=insecure)
+    asked = _Asked(
+        tls=tls,
+        timeout=timeout,
+        connect_timeout=connect_timeout,
+        send_metadata=tuple(send_metadata),
+        headers=_checked_headers(headers or {}),
+        options=_options(tls, max_bytes),
+    )
+    return GrpcPlugins(addresses, asked)
+
+
+class GrpcPlugins:
+    """Connections to plugin servers, and their `tools`. Made by `connect_grpc`."""
+
+    def __init__(self, addresses: tuple[str, ...], asked: _Asked) -> None:
+        self._addresses = addresses
+        self._asked = asked
+        self._opened: AsyncExitStack | None = None
+        self._tools: tuple[Tool, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._addresses))})"
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tool of each server, in the order of their addresses.
+
+        Raises:
+            ConfigError: the servers are not connected.
+        """
+        if self._opened is None:
+            raise ConfigError(f"{self!r} is not connected; use `async with` around it.")
+        return self._tools
+
+    async def __aenter__(self) -> Self:
+        """Connect to every server and load its tool.
+
+        Raises:
+            PluginFailed: a server cannot be reached, or what it says is no tool.
+            DuplicateTool: two servers have a tool of one name.
+        """
+        if self._opened is not None:
+            raise ConfigError(f"{self!r} is connected already.")
+        async with AsyncExitStack() as stack:
+            credentials = await asyncio.to_thread(_credentials, self._asked.tls)
+            owners: dict[str, str] = {}
+            tools: list[Tool] = []
+            for address in self._addresses:
+                connection = _Connection(address, self._asked, credentials)
+                stack.push_async_callback(connection.close)
+                found = await connection.load()
+                if found.name in owners:
+                    raise DuplicateTool(
+                        f"The plugin servers at {owners[found.name]} and {address} "
+                        f"both have a tool {found.name!r}."
+                    )
+                owners[found.name] = address
+                tools.append(found)
+            self._tools, self._opened = tuple(tools), stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections, the last first; calls under way end with an error result."""
+        stack, self._opened = self._opened, None
+        if stack is not None:
+            await stack.aclose()
+
+
+class _Connection:
+    """The channel to one server. It is opened anew when the server has gone and may be back."""
+
+    def __init__(
+        self, address: str, asked: _Asked, credentials: grpc.ChannelCredentials | None
+    ) -> None:
+        self._address = address
+        self._asked = asked
+        self._credentials = credentials
+        self._loop = asyncio.get_running_loop()
+        self._channel = self._open()
+        self._calls = 0
+        self._closed = False
+        self._name = ""
+
+    def _open(self) -> aio.Channel:
+        if self._credentials is None:
+            return aio.insecure_channel(self._address, options=self._asked.options)
+        return aio.secure_channel(self._address, self._credentials, options=self._asked.options)
+
+    async def load(self) -> Tool:
+        """Return the server's tool.
+
+        Raises:
+            PluginFailed: the server does not answer, or not with a tool.
+        """
+        try:
+            await self._ask("Init")
+            self._name = text_of("NameResponse", "name", await self._ask("Name")).strip()
+            about = await self._ask("Description")
+            description = text_of("DescriptionResponse", "description", about)
+            schema = schema_of(await self._ask("Properties"))
+            await self._ask("Ping")
+            return Tool.from_schema(
+                self._name, description, schema, self.execute, timeout=self._asked.timeout
+            )
+        except (Unreadable, InvalidTool) as error:
+            raise PluginFailed(
+                f"The plugin server at {self._address} has no tool that can be used: {error}"
+            ) from error
+
+    async def _ask(self, method: str) -> bytes:
+        try:
+            return await self._unary(method, b"", self._asked.connect_timeout)
+        except grpc.RpcError as error:
+            raise PluginFailed(
+                f"The plugin server at {self._address} failed in {method}: {_told(error)}"
+            ) from None
+
+    async def execute(self, ctx: RunContext[Any], arguments: dict[str, Any]) -> object:
+        """Run one call on the server."""
+        if self._closed:
+            raise ToolError(f"Tool {self._name!r} is gone: its plugin server was closed.")
+        if asyncio.get_running_loop() is not self._loop:
+            raise ToolError(
+                f"Tool {self._name!r} belongs to the event loop that connected it, not to this one."
+            )
+        metadata = {
+            key: ctx.metadata[key] for key in self._asked.send_metadata if key in ctx.metadata
+        }
+        request = request_of(metadata, arguments)
+        try:
+            answer = await self._unary("Execute", request, self._asked.timeout)
+            return answer_of(self._name, answer)
+        except grpc.RpcError as error:
+            raise ToolError(f"Tool {self._name!r} failed on its server: {_told(error)}") from None
+        except Unreadable as error:
+            raise ToolError(f"Tool {self._name!r} answered something else: {error}") from None
+
+    async def _unary(self, method: str, request: bytes, seconds: float | None) -> bytes:
+        gone = self._channel.get_state() is grpc.ChannelConnectivity.TRANSIENT_FAILURE
+        if gone and not self._calls:  # it would wait before it tries again
+            failed, self._channel = self._channel, self._open()
+            await failed.close()
+        self._calls += 1
+        try:
+            channel: Any = self._channel
+            call = channel.unary_unary(METHOD + method)
+            return await call(request, timeout=seconds, metadata=self._asked.headers or None)
+        finally:
+            self._calls -= 1
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._channel.close()
+
+
+def _told(error: Any) -> str:
+    code, details = error.code(), clean(str(error.details() or ""))
+    return f"{code.name}: {cut(details, SHOWN)}" if details else f"{code.name}."
+
+
+def _check_address(address: object, *, tls: TLS | None, insecure: bool) -> None:
+    if not isinstance(address, str) or not address.strip() or "://" in address.partition("/")[0]:
+        raise ConfigError(f"{address!r} is no address of a plugin server; write host:port.")
+    if address.startswith(("unix:", "unix-abstract:")):
+        return
+    if address.startswith(("http:", "https:", "grpc:", "grpcs:")):
+        raise ConfigError(f"{address!r} is a URL; write host:port, and pass tls= for TLS.")
+    host, colon, port = address.removeprefix("dns:///").rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(f"{address!r} has no port; write host:port.")
+    if tls is None and not insecure and not _is_here(host):
+        raise ConfigError(
+            f"{address!r} is not this machine, and all that is sent could be read on the way; "
+            "pass tls=TLS(), or insecure=True where the network is trusted."
+        )
+
+
+def _is_here(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    bare = host.removeprefix("ipv4:").removeprefix("ipv6:").strip("[]")
+    try:
+        return ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return False
+
+
+def _checked_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    for name, value in headers.items():
+        if not name.isascii() or not value.isascii() or not value.isprintable() or not name:
+            raise ConfigError(f"Header {name!r} or its value is not plain ASCII text.")
+    return tuple((name.lower(), value) for name, value in headers.items())
+
+
+def _options(tls: TLS | None, max_bytes: int) -> tuple[tuple[str, Any], ...]:
+    options: list[tuple[str, Any]] = [
+        ("grpc.max_receive_message_length", max_bytes),
+        ("grpc.max_send_message_length", max_bytes),
+        ("grpc.service_config_disable_resolution", 1),  # no retries that nobody asked for
+        ("grpc.use_local_subchannel_pool", 1),  # a channel opened anew does connect anew
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+    ]
+    if tls is None:
+        options.append(("grpc.enable_http_proxy", 0))
+    elif tls.server_name:
+        options.append(("grpc.ssl_target_name_override", tls.server_name))
+    return tuple(options)
+
+
+def _credentials(tls: TLS | None) -> grpc.ChannelCredentials | None:
+    """Return what a channel needs for TLS; files are read here.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    if tls is None:
+        return None
+    roots, key, chain = (_pem(each) for each in (tls.roots, tls.key, tls.certificate))
+    return grpc.ssl_channel_credentials(roots, key, chain)
+
+
+def _pem(source: bytes | Path | str | None) -> bytes | None:
+    if source is None or isinstance(source, bytes):
+        content = source
+    else:
+        try:
+            content = Path(source).read_bytes()
+        except OSError as error:
+            raise ConfigError(f"TLS: cannot read {str(source)!r}: {error.strerror}.") from error
+    if content is not None and b"-----BEGIN" not in content:
+        raise ConfigError("TLS: certificates and keys are PEM, which begins with -----BEGIN.")
+    return content
