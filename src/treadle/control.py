@@ -36,3 +36,46 @@ class Finish(Struct, frozen=True):
 
 
 Control = Next | Interrupt | Finish
+
+
+class AskApproval(Exception):
+    """Raised by a tool that finds out while it runs that it needs somebody's decision.
+
+    ```python
+    from treadle import Agent, Approve, AskApproval, MemoryStore, RunContext, tool
+    from treadle.testing import ScriptedModel, calls
+
+
+    @tool
+    def book(ctx: RunContext, trip: str) -> str:
+        if ctx.answer is None:
+            raise AskApproval(f"The trip to {trip} costs 900.")
+        return f"{trip} is booked"
+
+
+    model = ScriptedModel([calls(("c1", "book", {"trip": "Rome"})), "Booked."])
+    agent = Agent("clerk", model=model, tools=[book], store=MemoryStore())
+    paused = agent.run_sync("To Rome, please.")
+    print(paused.pending[0].reason)
+    #> The trip to Rome costs 900.
+    print(agent.resume_sync(paused.run_id, decisions={"c1": Approve()}).output)
+    #> Booked.
+    ```
+
+    The call waits like one with `approval=True`: its siblings run, and the decision may come hours
+    later, from another process. After a yes the tool runs again from its start, with the answer in
+    `ctx.answer` and all of them in `ctx.answers`; after a no it does not, and the model is told.
+    With a `schema` (a JSON Schema object) an `Edit` carries the answer, checked against it, and not
+    other arguments. A call may ask 10 times.
+
+    What the tool did before it asked stays done, what it wrote to the state too; ask first.
+    """
+
+    def __init__(self, reason: str, schema: dict[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.schema = schema
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Come through a process boundary whole."""
+        return type(self), (self.reason, self.schema)

@@ -157,6 +157,7 @@ class ApprovalRequested(Event, frozen=True, tag_field="type", tag="approval.requ
     name: str
     arguments: dict[str, Any]
     reason: str
+    schema: dict[str, Any] | None = None
 
 
 class ApprovalDecided(Event, frozen=True, tag_field="type", tag="approval.decided"):
@@ -168,6 +169,8 @@ class ApprovalDecided(Event, frozen=True, tag_field="type", tag="approval.decide
     verdict: str
     arguments: dict[str, Any]
     reason: str
+    by: str = ""
+    rule: str = ""
 
 
 class SteerApplied(Event, frozen=True, tag_field="type", tag="steer.applied"):

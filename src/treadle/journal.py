@@ -110,24 +110,44 @@ class InboxDiscarded(Entry, frozen=True, tag="inbox.discarded"):
 
 
 class ApprovalAsked(Entry, frozen=True, tag="approval.requested"):
-    """A call does not run before somebody decides. `digest` tells this very call from any other."""
+    """A call does not run before somebody decides. `digest` tells this very call from any other.
+
+    `rule` names the rule that asks. Where a yes holds for the rest of the conversation, `holds` is
+    what for. A call that runs and asks while it does so is `midway`, wants an answer of `schema`,
+    where it has one, and has used `usage` so far.
+    """
 
     call_id: str
     digest: str
     reason: str = ""
+    rule: str = ""
+    holds: str = ""
+    midway: bool = False
+    schema: dict[str, Any] | None = None
+    usage: Usage = NOTHING
 
 
 Verdict = Literal["approve", "edit", "deny"]
 
 
 class ApprovalDecided(Entry, frozen=True, tag="approval.decided"):
-    """Somebody decided on a call. `raw` are the arguments of an edit, `reason` is for the model."""
+    """Somebody, or a rule, decided on a call. `reason` is for the model, `note` for the record.
+
+    `raw` are the arguments of an edit, `answer` is what a call that asked in the middle gets. `by`
+    is who decided, as the caller said, `rule` the rule that did or that had asked. With `name`, the
+    tool's, nobody was asked: the rule decided, or an earlier yes that is held to.
+    """
 
     call_id: str
     digest: str
     verdict: Verdict
     raw: str | None = None
     reason: str = ""
+    by: str = ""
+    note: str = ""
+    rule: str = ""
+    answer: dict[str, Any] | None = None
+    name: str = ""
 
 
 class CancelAsked(Entry, frozen=True, tag="cancel.requested"):

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import replace
 
 from treadle.errors import CorruptJournal
 from treadle.events import StopReason
@@ -37,7 +36,8 @@ from treadle.journal import (
     Verdict,
     ViewReset,
 )
-from treadle.messages import Message, Text, Thread, ToolCall, ToolResult
+from treadle.messages import Message, Thread, ToolResult
+from treadle.open_calls import OpenCalls
 from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
 
@@ -93,46 +93,6 @@ class RunRecord(Struct):
         return self.parts + max(timedelta(), self.last_at - self.part_from)
 
 
-class OpenCalls(Struct):
-    """The calls of the last reply, until each has its result.
-
-    `began` are those whose work may have had an effect, by attempt, and `unknown` those of them
-    that nobody has decided on since: a decision from before they began is used up. `cut` is
-    whether the reply was cut off, so that its calls never run.
-    """
-
-    reply: Message
-    calls: tuple[ToolCall, ...]
-    cut: bool = False
-    began: dict[str, int] = {}
-    unknown: set[str] = set()
-    ended: dict[str, CallEnded] = {}
-    asked: dict[str, ApprovalAsked] = {}
-    decided: dict[str, ApprovalDecided] = {}
-
-    @property
-    def waiting(self) -> list[ToolCall]:
-        """The calls that somebody has to decide on."""
-        return [
-            call
-            for call in self.calls
-            if call.id in self.asked and call.id not in self.decided and call.id not in self.ended
-        ]
-
-    @property
-    def results(self) -> Message:
-        """A result for each call, marked where it stands in for one that never came."""
-        return Message("tool", tuple(self._result(call) for call in self.calls))
-
-    def _result(self, call: ToolCall) -> ToolResult:
-        ended = self.ended.get(call.id)
-        if ended is not None:
-            return ended.result
-        if call.id in self.asked and call.id not in self.began:
-            return waiting(call)
-        return interrupted(call)
-
-
 class View:
     """A conversation at one revision, built entry by entry.
 
@@ -140,7 +100,8 @@ class View:
     `messages` is valid at every revision: each call has exactly one result, in order. A call that
     was interrupted has a result marked `synthetic`, in the view only. `inbox` are the messages that
     wait, `receipts` what became of each that was queued, `open` the calls of the last reply, as
-    long as nothing came after them: what they asked of the run may not have been obeyed yet.
+    long as nothing came after them: what they asked of the run may not have been obeyed yet. `held`
+    is each yes that holds for the rest of the conversation, by what it is for.
     """
 
     def __init__(self) -> None:
@@ -151,6 +112,7 @@ class View:
         self.receipts: dict[str, ReceiptStatus] = {}
         self.forked: Forked | None = None
         self.open: OpenCalls | None = None
+        self.held: dict[str, ApprovalDecided] = {}
         self.weighed: tuple[int, int] = (0, 0)
         self._settled = Thread()
 
@@ -240,11 +202,9 @@ class View:
 
     def _call_began(self, entry: CallBegan) -> None:
         record = self.runs.get(entry.run_id)
-        if self.open is not None and entry.call_id not in self.open.ended:
-            if record is not None and entry.call_id not in self.open.began:
-                record.tool_calls += 1
-            self.open.began[entry.call_id] = entry.attempt
-            self.open.unknown.add(entry.call_id)
+        first = self.open is not None and self.open.begin(entry)
+        if record is not None and first:
+            record.tool_calls += 1
 
     def _call_ended(self, entry: CallEnded) -> None:
         opened, call_id = self.open, entry.result.call_id
@@ -294,34 +254,25 @@ class View:
 
     def _asked(self, entry: ApprovalAsked) -> None:
         if self.open is not None:
-            self.open.asked[entry.call_id] = entry
-            self.open.decided.pop(entry.call_id, None)
+            self.open.ask(entry)
+            record = self.runs.get(entry.run_id)
+            if record is not None:
+                record.usage = record.usage + entry.usage
 
     def _decided(self, entry: ApprovalDecided) -> None:
         opened = self.open
-        asked = opened.asked.get(entry.call_id) if opened is not None else None
-        if opened is None or asked is None or asked.digest != entry.digest:
+        before = opened.reply if opened is not None else None
+        if opened is None or before is None or not opened.decide(entry):
             return  # it came too late, or is about another call
-        if entry.call_id in opened.decided or entry.call_id in opened.ended:
-            return
-        opened.decided[entry.call_id] = entry
         record = self.runs.get(entry.run_id)
         if record is not None:
             record.verdicts[entry.call_id] = entry.verdict
-        opened.unknown.discard(entry.call_id)
-        if entry.raw is not None:
-            self._edit(opened, entry.call_id, entry.raw)
-
-    def _edit(self, opened: OpenCalls, call_id: str, raw: str) -> None:
-        """Put an edited call in place of what the model wrote: it is what runs."""
-        parts = tuple(
-            replace(part, raw=raw) if isinstance(part, ToolCall) and part.id == call_id else part
-            for part in opened.reply.parts
-        )
-        edited = replace(opened.reply, parts=parts)
-        place = max(n for n, message in enumerate(self._settled) if message is opened.reply)
-        self._settled[place] = edited
-        opened.reply, opened.calls = edited, edited.tool_calls
+        asked = opened.asked[entry.call_id]
+        if asked.holds and entry.verdict == "approve":
+            self.held[asked.holds] = entry
+        if opened.reply is not before:
+            place = max(n for n, message in enumerate(self._settled) if message is before)
+            self._settled[place] = opened.reply
 
     def _cancel(self, entry: CancelAsked) -> None:
         record = self.runs.get(entry.run_id)
@@ -333,6 +284,7 @@ class View:
         if last is not None and last.status != "answered":
             last.status = "superseded"  # what it was about is gone
         self.open = None
+        self.held.clear()
         self._settled = Thread(entry.messages)
 
     def _forked(self, entry: Forked) -> None:
@@ -386,15 +338,3 @@ def fold(batches: Iterable[tuple[int, Iterable[AnyEntry]]]) -> View:
     for revision, entries in batches:
         view.take_in(revision, entries)
     return view
-
-
-def interrupted(call: ToolCall) -> ToolResult:
-    """Return the result that stands in for one that never came."""
-    text = f"The call of {call.name!r} was interrupted; whether it took effect is unknown."
-    return ToolResult(call.id, call.name, (Text(text),), is_error=True, synthetic=True)
-
-
-def waiting(call: ToolCall) -> ToolResult:
-    """Return the result that stands in for one that waits for somebody's decision."""
-    text = f"The call of {call.name!r} did not run: it waits for somebody's approval."
-    return ToolResult(call.id, call.name, (Text(text),), is_error=True, synthetic=True)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from treadle.agent.approval import pending_call
 from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
@@ -15,8 +16,8 @@ from treadle.agent.work import Work
 from treadle.control import Finish, Interrupt
 from treadle.errors import OutputInvalid, ToolAborted
 from treadle.events import ApprovalRequested
+from treadle.journal import ApprovalAsked
 from treadle.messages import ToolCall, ToolResult
-from treadle.ports.approval import PendingCall
 from treadle.ports.model import ModelReply
 from treadle.tools.batch import Batch
 from treadle.tools.outcome import ToolOutcome, error_result
@@ -68,11 +69,11 @@ class Actor:
             await self._carry_out(plan, standing, None)
         outcomes = [standing.done[call.id] for call in ordinary if call.id in standing.done]
         ending, failed = _ending_of(outcomes)
-        work.waiting = {*plan.waiting, *(call.id for call in outputs)} if plan.waiting else set()
+        work.waiting = _waiting(plan, outputs, standing)
         self._raise_fatal(outcomes, failed=failed)
         if plan.waiting:
             work.pending = [
-                PendingCall(call.id, call.name, call.arguments, standing.asked[call.id].reason)
+                pending_call(call, standing.asked[call.id])
                 for call in ordinary
                 if call.id in plan.waiting
             ]
@@ -118,11 +119,32 @@ class Actor:
         if work.recorder is not None:
             work.recorder.check()
         work.runner.notes.update(plan.notes)
+        work.runner.answers = standing.answers
         if len(run) == 1:  # alone, it needs no batch
             begun, batch = [run[0].id], None
         else:
             batch = Batch(work.runner, run, max_parallel=work.setup.max_parallel_tools)
             begun = batch.begun
+        await self._begin(plan, standing, reply, begun)
+        if batch is None:
+            outcome = await work.runner.run_one(run[0])
+            self._take_in(outcome, standing, plan)
+            await work.runner.record(outcome, ())
+        elif run:
+            await self._run_batch(batch, standing, plan)
+        if work.interrupted:  # a tool swallowed it
+            raise asyncio.CancelledError
+        for call, entry in plan.midway:
+            self._tell_asked(call, entry)
+        for outcome in plan.refuse:
+            standing.done[outcome.call.id] = outcome
+            await work.answer(outcome)
+
+    async def _begin(
+        self, plan: Plan, standing: Standing, reply: ModelReply | None, begun: Sequence[str]
+    ) -> None:
+        """Write the reply, what is asked about it, and which calls begin."""
+        work = self._work
         asked = [asked_of(work, call, reason) for call, reason in plan.ask]
         if reply is not None:
             await work.say(reply, Answers(standing.calls, begun=begun), asked)
@@ -130,20 +152,9 @@ class Actor:
             await work.recorder.calls_began(begun, *asked)
         for (call, _), entry in zip(plan.ask, asked, strict=True):
             standing.asked[call.id] = entry
-            work.tell(ApprovalRequested, call.id, call.name, call.arguments, entry.reason)
-        if batch is None:
-            outcome = await work.runner.run_one(run[0])
-            self._take_in(outcome, standing)
-            await work.runner.record(outcome, ())
-        elif run:
-            await self._run_batch(batch, standing)
-        if work.interrupted:  # a tool swallowed it
-            raise asyncio.CancelledError
-        for outcome in plan.refuse:
-            standing.done[outcome.call.id] = outcome
-            await work.answer(outcome)
+            self._tell_asked(call, entry)
 
-    async def _run_batch(self, batch: Batch, standing: Standing) -> None:
+    async def _run_batch(self, batch: Batch, standing: Standing, plan: Plan) -> None:
         """Run these calls. Every outcome is taken in, also when the run is cancelled meanwhile."""
         work = self._work
         try:
@@ -151,7 +162,7 @@ class Actor:
         finally:
             for outcome in batch.outcomes:
                 if outcome is not None:
-                    self._take_in(outcome, standing)
+                    self._take_in(outcome, standing, plan)
             if work.answers is not None:
                 work.answers.begun = [*work.answers.begun, *batch.taken]
         for call in batch.unfinished:  # another call failed the run before these ran
@@ -159,10 +170,20 @@ class Actor:
             standing.done[call.id] = outcome
             await work.answer(outcome)
 
-    def _take_in(self, outcome: ToolOutcome, standing: Standing) -> None:
+    def _take_in(self, outcome: ToolOutcome, standing: Standing, plan: Plan) -> None:
         call_id = outcome.call.id
         self._work.count(outcome, again=call_id in standing.began)
-        standing.done[call_id] = outcome
+        if outcome.asked is None:
+            standing.done[call_id] = outcome
+        else:
+            standing.wait(outcome.asked)
+            plan.waiting.add(call_id)
+            plan.midway.append((outcome.call, outcome.asked))
+
+    def _tell_asked(self, call: ToolCall, asked: ApprovalAsked) -> None:
+        self._work.tell(
+            ApprovalRequested, call.id, call.name, call.arguments, asked.reason, asked.schema
+        )
 
     def _raise_fatal(self, outcomes: Iterable[ToolOutcome], *, failed: bool) -> None:
         fatal = next((o.fatal for o in outcomes if o.fatal is not None), None) if failed else None
@@ -200,6 +221,18 @@ class Actor:
             result = error_result(call, text) if text else ToolResult(call.id, call.name)
             outcome = ToolOutcome(call=call, result=result, stage="arguments" if text else None)
             await self._work.answer(outcome)
+
+
+def _waiting(
+    plan: Plan, outputs: Sequence[ToolCall], standing: Standing
+) -> dict[str, ApprovalAsked | None]:
+    """Return the calls that have no result when the run pauses, with what they wait for."""
+    if not plan.waiting:
+        return {}
+    return {
+        **{call_id: standing.asked.get(call_id) for call_id in plan.waiting},
+        **{call.id: None for call in outputs},
+    }
 
 
 def _paused(plan: Plan, calls: Sequence[ToolCall], *, stored: bool) -> Ending:

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from msgspec.json import encode as encode_json
 
 from treadle.errors import InvalidInput
 from treadle.journal import ApprovalAsked, ApprovalDecided, Verdict
 from treadle.messages import ToolCall
+from treadle.open_calls import definition_of
 from treadle.ports.approval import Approve, Decision, Decisions, Deny, Edit, PendingCall
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
-from treadle.tools.registry import ToolRegistry, short_hash
+from treadle.tools.registry import ToolRegistry
+from treadle.tools.schema_check import SchemaDecoder
+from treadle.values import clean
 from treadle.view import View
-
-
-def digest_of(call: ToolCall, registry: ToolRegistry) -> str:
-    """Return what tells this very call from any other: tool and arguments, then definition."""
-    asked = short_hash(f"{call.name}\0{call.raw}".encode(errors="surrogatepass"))
-    return f"{asked}.{registry.definition.get(call.name, '')}"
 
 
 def still_means(asked: ApprovalAsked, call: ToolCall, registry: ToolRegistry) -> bool:
     """Whether the tool is what it was when somebody was asked about its call."""
-    return asked.digest.partition(".")[2] == registry.definition.get(call.name, "")
+    return definition_of(asked) == registry.definition.get(call.name, "")
 
 
 def pending(view: View) -> list[PendingCall]:
     """Return the calls that wait for a decision."""
     if view.open is None:
         return []
-    return [
-        PendingCall(call.id, call.name, call.arguments, view.open.asked[call.id].reason)
-        for call in view.open.waiting
-    ]
+    return [pending_call(call, view.open.asked[call.id]) for call in view.open.waiting]
+
+
+def pending_call(call: ToolCall, asked: ApprovalAsked) -> PendingCall:
+    """Return what is told of a call that waits."""
+    return PendingCall(call.id, call.name, call.arguments, asked.reason, asked.schema)
 
 
 def decided(
@@ -57,9 +57,24 @@ def decided(
         before = view.open.decided.get(call_id) if view.open is not None else None
         if before is None:
             entries.append(entry)
-        elif (before.verdict, before.raw) != (entry.verdict, entry.raw):
+        elif _what(before) != _what(entry):
             raise InvalidInput(f"Call {call_id!r} was decided on before: {before.verdict}.")
     return entries
+
+
+def check_question(seen: dict[str, str], decisions: Decisions, view: View) -> None:
+    """Refuse decisions whose calls ask something else by now; `seen` is what they asked before.
+
+    Raises:
+        InvalidInput: somebody else has decided, and the call went on and asked again.
+    """
+    asked = view.open.asked if view.open is not None else {}
+    for call_id in decisions:
+        digest = asked[call_id].digest if call_id in asked else ""
+        if seen.setdefault(call_id, digest) != digest:
+            raise InvalidInput(
+                f"Call {call_id!r} asks something else by now; look at it, and decide again."
+            )
 
 
 def verdict_of(decision: Decision) -> Verdict:
@@ -76,6 +91,10 @@ def verdict_of(decision: Decision) -> Verdict:
     return kind
 
 
+def _what(entry: ApprovalDecided) -> tuple[object, ...]:
+    return entry.verdict, entry.raw, entry.answer
+
+
 _VERDICTS: dict[type, Verdict] = {Approve: "approve", Edit: "edit", Deny: "deny"}
 
 
@@ -83,8 +102,15 @@ def _entry(
     decision: Decision, call: ToolCall, asked: ApprovalAsked, registry: ToolRegistry, run_id: str
 ) -> ApprovalDecided:
     verdict = verdict_of(decision)
-    raw = _edited(decision, call, registry) if isinstance(decision, Edit) else None
+    raw = answer = None
+    if asked.midway and verdict != "deny":
+        answer = _answer(decision, call, asked)
+    if isinstance(decision, Edit) and (answer is None or asked.schema is None):
+        raw = _edited(decision, call, registry)
     reason = decision.reason if isinstance(decision, Deny) else ""
+    for name, text in (("reason", reason), ("by", decision.by), ("note", decision.note)):
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"{type(decision).__name__}({name}={text!r:.60}): give a text.")
     return ApprovalDecided(
         run_id=run_id,
         at=datetime.now(UTC),
@@ -92,19 +118,33 @@ def _entry(
         digest=asked.digest,
         verdict=verdict,
         raw=raw,
-        reason=reason,
+        reason=clean(reason),
+        by=clean(decision.by),
+        note=clean(decision.note),
+        rule=asked.rule,
+        answer=answer,
     )
+
+
+def _answer(decision: Decision, call: ToolCall, asked: ApprovalAsked) -> dict[str, Any]:
+    """Return what a call that asked in the middle is told."""
+    if asked.schema is None:
+        return {}
+    given = decision.arguments if isinstance(decision, Edit) else {}
+    try:
+        return SchemaDecoder(asked.schema).decode(_as_json(given))
+    except (ArgumentsInvalid, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"Call {call.id!r} ({call.name}) wants an answer, given with Edit({{...}}); it still "
+            f"waits. {error}"
+        ) from error
 
 
 def _edited(decision: Edit, call: ToolCall, registry: ToolRegistry) -> str:
     """Return the arguments of an edit as the model would have written them."""
     tool = registry.get(call.name)
-    if not isinstance(decision.arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(
-            f"Edit({decision.arguments!r:.60}): give a dict of arguments; {call.id!r} still waits."
-        )
     try:
-        raw = encode_json({**call.arguments, **decision.arguments}).decode()
+        raw = encode_json({**call.arguments, **_as_json(decision.arguments)}).decode()
         if tool is not None:
             tool.decoder.decode(parse_arguments(raw))
     except (ArgumentsInvalid, TypeError, ValueError) as error:
@@ -113,3 +153,10 @@ def _edited(decision: Edit, call: ToolCall, registry: ToolRegistry) -> str:
             f"{error}"
         ) from error
     return raw
+
+
+def _as_json(given: object) -> dict[str, Any]:
+    """Return a copy of what an edit gives, as the JSON object that it stands for."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"Edit({given!r:.60}): give a dict of arguments.")
+    return parse_arguments(encode_json(dict[Any, Any](given)).decode())  # pyright: ignore[reportUnknownArgumentType]

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from treadle.ids import new_span_id
 from treadle.messages import Message, Part, Text, ToolCall, ToolResult
+from treadle.open_calls import interrupted
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.names import safe_name
 from treadle.values import clean
-from treadle.view import interrupted
 
 
 def tidy(part: Part) -> Part | None:

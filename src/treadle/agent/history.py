@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from treadle.agent.calls import tidy
 from treadle.errors import InvalidInput
 from treadle.messages import Message, Role, Thread, ToolCall, ToolResult, UserPart, as_parts
+from treadle.open_calls import interrupted
 from treadle.values import clean
-from treadle.view import interrupted
 
 
 def own_parts(content: str | UserPart | Iterable[str | UserPart]) -> tuple[UserPart, ...]:

@@ -86,6 +86,10 @@ class Recorder(Ledger):
     async def call_ended(self, outcome: ToolOutcome, begun: Sequence[str]) -> None:
         """Write an outcome, with the calls that begin after it."""
         at = _now()
+        if outcome.asked is not None:
+            state = self._state(outcome.writes)
+            await self.append([*state, outcome.asked, *self._begun(begun, at)])
+            return
         asks, given = signal_of(outcome)
         entry = CallEnded(
             run_id=self.start.run_id,

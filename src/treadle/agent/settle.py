@@ -16,10 +16,10 @@ from treadle.agent.work import Work
 from treadle.errors import RunFailed, TreadleError
 from treadle.events import AnswerStored, RunFinished, RunPaused
 from treadle.messages import Message
+from treadle.open_calls import waiting
 from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
 from treadle.tools.outcome import ToolOutcome, error_result
-from treadle.view import waiting
 
 SETTLE_SECONDS = 5.0
 NOT_BEGUN = "Not run: the run ended before this call began."
@@ -61,7 +61,8 @@ def _complete(work: Work, ending: Ending) -> list[ToolOutcome | Message]:
         answers = work.answers
         for call in answers.missing:
             if call.id in work.waiting:
-                answers.results[call.id] = waiting(call)  # in this result only: it goes on waiting
+                asked = work.waiting[call.id]  # in this result only: it goes on waiting
+                answers.results[call.id] = waiting(call, midway=asked is not None and asked.midway)
                 continue
             outcome = work.runner.cut.get(call.id)
             if outcome is None:

@@ -9,15 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle import events
-from treadle.agent.approval import digest_of, still_means
+from treadle.agent.approval import still_means
 from treadle.agent.standing import Standing
 from treadle.agent.work import Work
 from treadle.errors import ToolError
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import ToolCall
-from treadle.tools.approval import needs_approval
+from treadle.open_calls import interrupted
+from treadle.tools.approval import digest_of, needs_approval
 from treadle.tools.outcome import ToolOutcome
-from treadle.view import interrupted
 
 RUN_AGAIN = "It was running when its process died; whether it took effect is unknown. Again?"
 EDITED = "\n(Somebody changed the arguments of this call before it ran.)"
@@ -28,7 +28,8 @@ class Plan(Struct):
 
     `run` runs, `refuse` has outcomes of calls that do not, `ask` are calls that begin to wait with
     the reason, `waiting` are the IDs of all that wait, `notes` is what the model is told beside a
-    result. `limited` is whether the limit of calls kept one from running.
+    result. `limited` is whether the limit of calls kept one from running, `midway` are the
+    questions of calls that asked while they ran.
     """
 
     run: list[ToolCall] = []
@@ -37,6 +38,7 @@ class Plan(Struct):
     waiting: set[str] = set()
     notes: dict[str, str] = {}
     limited: bool = False
+    midway: list[tuple[ToolCall, ApprovalAsked]] = []
 
 
 async def sort_calls(work: Work, standing: Standing, calls: Sequence[ToolCall]) -> Plan:
@@ -77,10 +79,12 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
     denied = decision is not None and decision.verdict == "deny"
     if asked is not None and not denied and not still_means(asked, call, work.setup.registry):
         standing.decided.pop(call.id, None)
+        standing.answers.pop(call.id, None)
         decision = asked = None  # what was decided on is not what would run
     if decision is not None:
         if denied:
-            text = _denied(decision.reason, ran=call.id in standing.began)
+            midway = asked is not None and asked.midway
+            text = _denied(decision.reason, ran=call.id in standing.began, midway=midway)
             plan.refuse.append(work.runner.refuse(call, text, "approval"))
         else:
             _run(plan, call, decision)
@@ -93,7 +97,10 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
         plan.waiting.add(call.id)
 
 
-def _denied(reason: str, *, ran: bool) -> str:
+def _denied(reason: str, *, ran: bool, midway: bool) -> str:
+    if midway:
+        why = f" The reason: {reason}" if reason else ""
+        return f"Stopped: it asked for somebody's approval while it ran and did not get it.{why}"
     if ran:  # it was asked whether to run it again
         why = reason or "whether it took effect is unknown."
         return f"The call was interrupted and is not run again. What somebody says of it: {why}"
@@ -124,7 +131,7 @@ def _sort_unknown(work: Work, standing: Standing, call: ToolCall, plan: Plan) ->
 
 def _run(plan: Plan, call: ToolCall, decision: ApprovalDecided | None) -> None:
     plan.run.append(call)
-    if decision is not None and decision.verdict == "edit":
+    if decision is not None and decision.raw is not None:
         plan.notes[call.id] = EDITED
 
 
@@ -148,6 +155,7 @@ def take_decisions(work: Work, standing: Standing) -> bool:
     if not fresh:
         return False
     standing.decided.update(fresh)
+    standing.answers.update(opened.answers)
     standing.unknown -= fresh.keys()
     standing.calls = opened.calls
     if work.thread and work.thread[-1].role == "assistant":
@@ -165,5 +173,6 @@ def tell_decided(work: Work, standing: Standing, entry: ApprovalDecided) -> None
     if call is not None:
         work.tell(
             events.ApprovalDecided,
-            *(call.id, call.name, entry.verdict, call.arguments, entry.reason),
+            *(call.id, call.name, entry.verdict, call.arguments),
+            *(entry.reason, entry.by, entry.rule),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -9,16 +11,18 @@ from treadle.agent.ending import outcome_of
 from treadle.control import Interrupt
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import ToolCall
+from treadle.open_calls import OpenCalls
 from treadle.tools.outcome import ToolOutcome
-from treadle.view import OpenCalls, RunStatus
+from treadle.view import RunStatus
 
 
 class Standing(Struct):
     """Where the calls of one reply stand.
 
     `began` are those that another process began. Of the `unknown` ones, where they are not `done`,
-    nobody knows the outcome, and nobody has decided since whether they run again. `cut` is whether
-    the reply was cut off, so that its calls never run.
+    nobody knows the outcome, and nobody has decided since whether they run again. `answers` are
+    what calls that asked in the middle have been told. `cut` is whether the reply was cut off, so
+    that its calls never run.
     """
 
     calls: tuple[ToolCall, ...]
@@ -27,12 +31,21 @@ class Standing(Struct):
     unknown: frozenset[str] = frozenset()
     asked: dict[str, ApprovalAsked] = {}
     decided: dict[str, ApprovalDecided] = {}
+    answers: dict[str, tuple[dict[str, Any], ...]] = {}
     cut: bool = False
 
     @property
     def fresh(self) -> bool:
         """Whether nothing has become of any call yet."""
         return not (self.done or self.began or self.asked or self.cut)
+
+    def wait(self, asked: ApprovalAsked) -> None:
+        """Take in that a call asked in the middle; what was decided before is used up."""
+        call_id = asked.call_id
+        self.began |= {call_id}
+        self.unknown -= {call_id}
+        self.asked[call_id] = asked
+        self.decided.pop(call_id, None)
 
 
 def standing_of(opened: OpenCalls, status: RunStatus) -> Standing:
@@ -59,5 +72,6 @@ def standing_of(opened: OpenCalls, status: RunStatus) -> Standing:
         frozenset(opened.unknown),
         dict(opened.asked),
         dict(opened.decided),
+        dict(opened.answers),
         opened.cut,
     )

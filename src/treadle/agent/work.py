@@ -27,6 +27,7 @@ from treadle.events import (
 from treadle.ids import new_span_id
 from treadle.journal import (
     AnyEntry,
+    ApprovalAsked,
     MessageAdded,
     RunEnded,
 )
@@ -74,7 +75,7 @@ class Work:
         self.opened = False
         self.answers: Answers | None = None
         self.standing: Standing | None = None
-        self.waiting: set[str] = set()
+        self.waiting: dict[str, ApprovalAsked | None] = {}
         self.pending: list[PendingCall] = []
         self.tool_results: list[ToolResult] = []
         self.task: asyncio.Task[Any] | None = None
@@ -186,9 +187,10 @@ class Work:
 
     def count(self, outcome: ToolOutcome, *, again: bool = False) -> None:
         """Take in the outcome of a call that ran; one that runs `again` is counted already."""
-        if self.answers is not None:
-            self.answers.results[outcome.call.id] = outcome.result
-        self.tool_results += (*outcome.links, outcome.result)
+        if outcome.asked is None:
+            if self.answers is not None:
+                self.answers.results[outcome.call.id] = outcome.result
+            self.tool_results += (*outcome.links, outcome.result)
         if not again:
             self.budget.count_call()
         if outcome.usage is not NOTHING:

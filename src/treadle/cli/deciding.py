@@ -12,8 +12,9 @@ from treadle.cli.printing import call_in_full
 from treadle.cli.terminal import Terminal, visible
 from treadle.errors import ConfigError
 from treadle.ports.approval import Approve, Decision, Deny, Edit, PendingCall
-from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
+from treadle.tools.arguments import ArgumentsInvalid, parse_arguments, show_parameters
 from treadle.tools.registry import ToolRegistry
+from treadle.tools.schema_check import SchemaDecoder
 
 QUESTION = "[a]pprove, [e]dit, [d]eny or [l]ater? "
 ANSWERS = {
@@ -138,6 +139,8 @@ class Deciding:
     def _ask_about(self, call: PendingCall, many: str) -> Decision | None:
         """Return the decision on one call, None for later."""
         reason = f"\n{visible(call.reason)}" if call.reason else ""
+        if call.schema is not None:
+            reason += f"\nIt wants an answer: {visible(show_parameters(call.schema))}"
         self._say(
             f"Call {visible(call.call_id)} waits for a decision{many}. "
             f"{call_in_full(call.name, call.arguments)}{reason}"
@@ -146,7 +149,8 @@ class Deciding:
             typed = self._terminal.ask(QUESTION)
             match "later" if typed is None else ANSWERS.get(typed.lower()):
                 case "approve":
-                    return Approve()
+                    if self._fits(call, {}):
+                        return Approve()
                 case "deny":
                     return Deny(self._terminal.ask("Why? (the model is told; may be empty) ") or "")
                 case "edit":
@@ -158,21 +162,29 @@ class Deciding:
                     self._say("Type a, e, d or l; Ctrl-C decides nothing.")
 
     def _ask_for_edit(self, call: PendingCall) -> Edit | None:
-        typed = self._terminal.ask('Arguments to change, like {"name": "value"} (empty: none): ')
+        what = "Arguments to change" if call.schema is None else "The answer"
+        typed = self._terminal.ask(f'{what}, like {{"name": "value"}} (empty: none): ')
         if not typed:
             return None
         try:
             changes = parse_arguments(typed)
-            self._check(call, changes)
         except ArgumentsInvalid as error:
             self._say(visible(str(error)))
             return None
-        return Edit(changes)
+        return Edit(changes) if self._fits(call, changes) else None
 
-    def _check(self, call: PendingCall, changes: dict[str, Any]) -> None:
+    def _fits(self, call: PendingCall, given: dict[str, Any]) -> bool:
+        """Whether the call may run with this; what is wrong with it is said."""
         tool = self._registry.get(call.name)
-        if tool is not None:
-            tool.decoder.decode({**call.arguments, **changes})
+        try:
+            if call.schema is not None:
+                SchemaDecoder(call.schema).decode(given)
+            elif tool is not None and given:
+                tool.decoder.decode({**call.arguments, **given})
+        except ArgumentsInvalid as error:
+            self._say(visible(str(error)))
+            return False
+        return True
 
     def _say(self, text: str) -> None:
         print(text, file=self._terminal.stderr, flush=True)

@@ -60,6 +60,7 @@ def call_record(call: PendingCall) -> dict[str, object]:
         "name": call.name,
         "arguments": call.arguments,
         "reason": call.reason,
+        "schema": call.schema,
     }
 
 

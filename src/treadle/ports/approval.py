@@ -9,19 +9,32 @@ from msgspec import Struct
 
 
 class Approve(Struct, frozen=True):
-    """Yes: the call runs as the model wrote it."""
+    """Yes: the call runs as the model wrote it.
+
+    With every decision, `by` is who decided and `note` why: for the journal, not for the model.
+    """
+
+    by: str = ""
+    note: str = ""
 
 
 class Edit(Struct, frozen=True):
-    """Yes, but with these arguments in place of the model's; others stay as they are."""
+    """Yes, but with these arguments in place of the model's; others stay as they are.
+
+    For a call that wants an answer of some schema, they are that answer instead.
+    """
 
     arguments: dict[str, Any]
+    by: str = ""
+    note: str = ""
 
 
 class Deny(Struct, frozen=True):
     """No: the call does not run, and the model is told why."""
 
     reason: str = ""
+    by: str = ""
+    note: str = ""
 
 
 Decision = Approve | Edit | Deny
@@ -29,9 +42,13 @@ Decisions = Mapping[str, Decision]
 
 
 class PendingCall(Struct, frozen=True):
-    """A call that waits for a decision. `reason` is "" when its tool always asks."""
+    """A call that waits for a decision. `reason` is "" when its tool always asks.
+
+    With a `schema` (a JSON Schema object) it wants an answer of that schema, which `Edit` gives.
+    """
 
     call_id: str
     name: str
     arguments: dict[str, Any]
     reason: str = ""
+    schema: dict[str, Any] | None = None

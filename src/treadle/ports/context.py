@@ -59,7 +59,8 @@ class RunContext(Generic[DepsT]):
     """The run as one call sees it. Everything here is for reading, but `state` and the methods.
 
     In a tool, `call_id` and `tool` name the call and `attempt` counts its tries from 1; elsewhere
-    they are "" and 1. `cancelled` turns true when nobody waits for the call any more.
+    they are "" and 1. `cancelled` turns true when nobody waits for the call any more. `answers`
+    are what a call that raised `AskApproval` has been told, the oldest first.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class RunContext(Generic[DepsT]):
         "_facts",
         "_guard",
         "_state",
+        "answers",
         "attempt",
         "call_id",
         "cancelled",
@@ -91,6 +93,7 @@ class RunContext(Generic[DepsT]):
         self.call_id = call_id
         self.tool = tool
         self.attempt = attempt
+        self.answers: tuple[dict[str, Any], ...] = ()
         self.cancelled = False
 
     @property
@@ -129,6 +132,11 @@ class RunContext(Generic[DepsT]):
         return f"{self._facts.run_id}:{self.call_id}"
 
     @property
+    def answer(self) -> dict[str, Any] | None:
+        """The newest answer, {} for a plain yes; None when the call has not asked anything yet."""
+        return self.answers[-1] if self.answers else None
+
+    @property
     def state(self) -> ScopedState:
         """The state, seen from this agent's scope; writes are stored with the call."""
         if self._state is None:
@@ -153,9 +161,11 @@ class RunContext(Generic[DepsT]):
 
     def again(self, attempt: int) -> RunContext[DepsT]:
         """Return the context of the call's next try."""
-        return RunContext(
+        following: RunContext[DepsT] = RunContext(
             self._facts, call_id=self.call_id, tool=self.tool, attempt=attempt, guard=self._guard
         )
+        following.answers = self.answers
+        return following
 
     @property
     def touched(self) -> bool:

@@ -12,7 +12,7 @@ from msgspec.json import decode as decode_json
 from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
-from treadle.control import Control, Interrupt, Next
+from treadle.control import AskApproval, Control, Interrupt, Next
 from treadle.errors import NotStorable, ToolAbort, ToolError
 from treadle.events import Stage, ToolFinished, ToolRequested, ToolStarted
 from treadle.ids import new_span_id
@@ -21,7 +21,7 @@ from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
 from treadle.state.scoped import StateWrite, WriteGuard
-from treadle.tools.approval import needs_approval
+from treadle.tools.approval import asked_midway, needs_approval, refused_link
 from treadle.tools.outcome import ToolOutcome, cut, describe, error_result, result_of
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.signature import ArgumentsInvalid, parse_arguments
@@ -59,7 +59,7 @@ class ToolRunner:
     """Runs calls for one run.
 
     `cut` has what became of those that were cancelled, `notes` what the model is told beside a
-    result, both by call ID.
+    result, `answers` what calls that asked in the middle have been told, all by call ID.
     """
 
     __slots__ = (
@@ -68,6 +68,7 @@ class ToolRunner:
         "_journal",
         "_parent_span",
         "_watch",
+        "answers",
         "cut",
         "notes",
         "registry",
@@ -91,6 +92,7 @@ class ToolRunner:
         self._journal = journal
         self.cut: dict[str, ToolOutcome] = {}
         self.notes: dict[str, str] = {}
+        self.answers: dict[str, tuple[dict[str, Any], ...]] = {}
 
     def runs_beside_others(self, call: ToolCall) -> bool:
         """Whether the call may overlap others; calls that cannot run at all may."""
@@ -112,7 +114,11 @@ class ToolRunner:
         """Run one call and, after it, the chain that it asks for."""
         links: list[ToolResult] = []
         tries = [RunContext(self._facts, call_id=call.id, tool=call.name, guard=guard)]
+        if self.answers:
+            tries[0].answers = self.answers.get(call.id, ())
         outcome = await self._run_link(call, call, tries)
+        if outcome.asked is not None:
+            return outcome
         while isinstance(outcome.control, Next):
             if len(links) + 1 >= MOST_LINKS:
                 text = f"The chain of tools was stopped after {MOST_LINKS} links."
@@ -122,10 +128,9 @@ class ToolRunner:
             links.append(outcome.result)
             following = outcome.control
             link = ToolCall.of(following.tool, following.arguments, id=call.id)
-            tries[-1].attempt = 1
+            tries[-1].attempt, tries[-1].answers = 1, ()
             if await self._has_to_wait(link, tries[-1]):
-                text = f"Tool {link.name!r} needs somebody's approval: call it by itself."
-                outcome = ToolOutcome(call=call, result=error_result(call, text), stage="approval")
+                outcome = refused_link(call, link)
                 break
             outcome = await self._run_link(call, link, tries)
         if links or len(tries) > 1 or tries[0].touched:
@@ -160,6 +165,13 @@ class ToolRunner:
                 stage=failure.stage,
                 fatal=failure.fatal,
             )
+        except AskApproval as question:
+            tries[-1].close()
+            outcome = asked_midway(question, first, call, tries[-1], self.registry)
+            if outcome.asked is not None:
+                usage, writes = _used(tries)
+                asked = replace(outcome.asked, usage=usage)
+                return replace(outcome, asked=asked, usage=usage, writes=writes)
         except asyncio.CancelledError as error:
             tries[-1].close()
             if task is None or task.cancelling() == before:  # nobody cancelled this call
@@ -260,18 +272,14 @@ class ToolRunner:
                 if tool.timeout is not None:
                     return await Within(running, tool.timeout)
                 return await running
-            except ToolAbort as error:
-                raise CallFailed(str(error), "execution", error) from error
-            except ToolError as error:
-                raise CallFailed(str(error), "execution", _fatal(tool, error)) from error
+            except AskApproval:
+                raise
+            except (ToolAbort, ToolError, SystemExit) as error:
+                raise _meant(tool, error) from error
             except CallExpired as error:
                 ctx.close()  # a sync tool can look at ctx.cancelled and stop
                 text = f"Tool {call.name!r} timed out after {tool.timeout:g} s."
                 failure = CallFailed(text, "timeout", _fatal(tool, error))
-            except SystemExit as error:  # a tool must not end the process
-                raise CallFailed(
-                    f"Tool {call.name!r} tried to exit: {error!r}", "execution"
-                ) from error
             except Exception as error:  # noqa: BLE001 the border: a tool may raise anything
                 text = f"Tool {call.name!r} failed: {describe(error)}"
                 failure = CallFailed(text, "execution", _fatal(tool, error))
@@ -290,6 +298,16 @@ class ToolRunner:
                 seconds,
                 outcome.stage,
             )
+
+
+def _meant(tool: Tool, error: BaseException) -> CallFailed:
+    """Return the failure of a call that stopped on purpose, and is not tried again."""
+    if isinstance(error, ToolAbort):
+        return CallFailed(str(error), "execution", error)
+    if isinstance(error, ToolError):
+        return CallFailed(str(error), "execution", _fatal(tool, error))
+    # a tool must not end the process
+    return CallFailed(f"Tool {tool.name!r} tried to exit: {error!r}", "execution")
 
 
 def _invoke(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> Coroutine[Any, Any, Any]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from treadle.control import Control, Finish, Interrupt, Next
 from treadle.errors import NotStorable
 from treadle.events import Stage
+from treadle.journal import ApprovalAsked
 from treadle.messages import Audio, File, Image, Text, ToolCall, ToolResult, with_value
 from treadle.state.scoped import StateWrite
 from treadle.usage import NOTHING, Usage
@@ -25,7 +26,8 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     """One call, its one result, and what it asked for.
 
     `links` are the results of a chain before the last. `stage` says where an error arose. `fatal`
-    is the exception when this call must fail the run.
+    is the exception when this call must fail the run. With `asked` the call has no result yet: it
+    found out while it ran that somebody has to decide on it.
     """
 
     call: ToolCall
@@ -36,6 +38,7 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     links: tuple[ToolResult, ...] = ()
     stage: Stage | None = None
     fatal: Exception | None = None
+    asked: ApprovalAsked | None = None
 
 
 def error_result(call: ToolCall, text: str, max_output: int = MOST_ERROR_BYTES) -> ToolResult:
