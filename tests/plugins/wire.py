@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import grpc
 
@@ -166,8 +166,7 @@ def start(
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
             return plugin.answer(method, request, context)
 
-        handler: Any = grpc.unary_unary_rpc_method_handler(answer)
-        return handler
+        return cast("Any", grpc.unary_unary_rpc_method_handler(answer))
 
     methods = ("Init", "Name", "Description", "Properties", "Execute", "Ping")
     server = grpc.server(

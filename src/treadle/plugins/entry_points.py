@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from importlib.metadata import EntryPoint, entry_points
 
-from treadle.errors import ConfigError, PluginFailed
+from treadle.errors import PluginFailed
 from treadle.plugins.gathering import Gathering
+from treadle.plugins.names import check_names, check_present
 from treadle.tools.outcome import describe
 from treadle.tools.tool import Tool
 
@@ -43,29 +44,6 @@ def load_entry_points(
             origin = _origin(entry)
             gathering.add(_loaded(entry, origin), origin)
     return gathering.tools
-
-
-def check_names(**lists: Collection[str] | None) -> None:
-    """Refuse one string where names belong: its letters would be taken for names.
-
-    Raises:
-        ConfigError: one of the lists is a string.
-    """
-    for option, names in lists.items():
-        if isinstance(names, str):
-            raise ConfigError(f"{option}={names!r} is a string; pass a list of names.")
-
-
-def check_present(only: Collection[str] | None, known: Collection[str], kind: str) -> None:
-    """Refuse names that name nothing.
-
-    Raises:
-        PluginFailed: a name in `only` is none of `known`.
-    """
-    missing = sorted(set(only or ()) - set(known))
-    if missing:
-        there = ", ".join(map(repr, sorted(known))) or "none"
-        raise PluginFailed(f"There is no {kind} named {missing[0]!r}; there are: {there}.")
 
 
 def _origin(entry: EntryPoint) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 from treadle.errors import PluginFailed
-from treadle.plugins.entry_points import check_names, check_present
 from treadle.plugins.gathering import Gathering
 from treadle.plugins.modules import check_folder, package_of
+from treadle.plugins.names import check_names, check_present
 from treadle.tools.outcome import describe
 from treadle.tools.tool import Tool
 

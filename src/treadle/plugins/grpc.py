@@ -19,6 +19,7 @@ from treadle.errors import (
     PluginFailed,
     ToolError,
 )
+from treadle.plugins.names import check_names
 from treadle.ports.context import RunContext
 from treadle.tools.outcome import cut
 from treadle.tools.tool import DEFAULT_TIMEOUT, Tool
@@ -46,6 +47,8 @@ log = logging.getLogger(__name__)
 CONNECT_SECONDS = 10.0
 """How long each of the five calls may take that load a plugin."""
 MOST_BYTES = 16 * 1024 * 1024
+MOST = 2**31
+"""What a number that gRPC is told must be below."""
 SHOWN = 2_000
 """Bytes of a server's error text that are told."""
 
@@ -113,11 +116,11 @@ def connect_grpc(  # size: the options of a connection, each by name
         ConfigError: an address or an option is wrong.
     """
     addresses = tuple([targets] if isinstance(targets, str) else targets)
-    if isinstance(send_metadata, str):
-        raise ConfigError(f"send_metadata={send_metadata!r} is a string; pass a list of keys.")
-    for option, number in (("connect_timeout", connect_timeout), ("max_bytes", max_bytes)):
-        if number <= 0:
-            raise ConfigError(f"{option}={number!r} is not more than 0.")
+    check_names(send_metadata=send_metadata)
+    limits = {"timeout": timeout, "connect_timeout": connect_timeout, "max_bytes": max_bytes}
+    for option, number in limits.items():
+        if number is not None and not 0 < number < MOST:
+            raise ConfigError(f"{option}={number!r} is not between 0 and 2^31.")
     if len(set(addresses)) < len(addresses):
         raise ConfigError(f"A plugin server is listed twice: {', '.join(addresses)}.")
     for address in addresses:

@@ -80,7 +80,7 @@ def request_of(metadata: Mapping[str, Any], arguments: Mapping[str, Any]) -> byt
     request.parameters.SetInParent()
     _fill(request.ctxmeta, metadata, "metadata", 1)
     _fill(request.parameters, arguments, "", 1)
-    return request.SerializeToString()
+    return request.SerializeToString(deterministic=True)
 
 
 def text_of(message: str, field: str, content: bytes) -> str:
@@ -169,7 +169,8 @@ def _items(content: bytes, members: Sequence[Parameter]) -> Any:
 
 
 def _plain_struct(struct: Any) -> dict[str, Any]:
-    return {clean(name): _plain(value) for name, value in struct.fields.items()}
+    # The wire keeps no order; a result has to be the same text each time.
+    return {clean(name): _plain(struct.fields[name]) for name in sorted(struct.fields)}
 
 
 def _plain(value: Any) -> Any:

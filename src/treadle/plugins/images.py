@@ -23,9 +23,10 @@ def image_at(plugin: str, url: str, detail: str = "") -> Image | None:
         return _left_out(plugin, "its address does not begin with https:, http: or data:image/")
     known = cast("Detail | None", detail if detail in get_args(Detail) else None)
     try:
-        return Image.from_url(url, detail=known)
+        image = Image.from_url(url, detail=known)
     except InvalidInput:
         return _left_out(plugin, "its address cannot be read")
+    return image if image.url or image.content else _left_out(plugin, "it has no bytes")
 
 
 def image_of(plugin: str, media_type: str, content: bytes) -> Image | None:
