@@ -16,12 +16,14 @@ from treadle.control import AskApproval, Control, Interrupt, Next
 from treadle.errors import NotStorable, ToolAbort, ToolError
 from treadle.events import Stage, ToolFinished, ToolRequested, ToolStarted
 from treadle.ids import new_span_id
+from treadle.journal import ApprovalDecided
 from treadle.messages import Text, ToolCall, ToolResult
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
 from treadle.state.scoped import StateWrite, WriteGuard
-from treadle.tools.approval import asked_midway, needs_approval, refused_link
+from treadle.tools.approval import Approvals, asked_midway
+from treadle.tools.failure import CallFailed, as_fatal, decoded, fatal_of, meant
 from treadle.tools.outcome import ToolOutcome, cut, describe, error_result, result_of
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.signature import ArgumentsInvalid, parse_arguments
@@ -43,15 +45,6 @@ class CallJournal(Protocol):
         ...
 
 
-class CallFailed(Exception):
-    """A call has no value; carries the text for the model and where it arose."""
-
-    def __init__(self, text: str, stage: Stage, fatal: Exception | None = None) -> None:
-        super().__init__(text)
-        self.stage: Stage = stage
-        self.fatal = fatal
-
-
 CANCELLED = "The call was cancelled; whether it took effect is unknown."
 
 
@@ -69,6 +62,7 @@ class ToolRunner:
         "_parent_span",
         "_watch",
         "answers",
+        "approvals",
         "cut",
         "notes",
         "registry",
@@ -83,8 +77,10 @@ class ToolRunner:
         parent_span: str,
         hooks: Hooks = NO_HOOKS,
         journal: CallJournal | None = None,
+        approvals: Approvals | None = None,
     ) -> None:
         self.registry = registry
+        self.approvals = Approvals(registry) if approvals is None else approvals
         self._facts = facts
         self._watch = watch
         self._parent_span = parent_span
@@ -113,6 +109,7 @@ class ToolRunner:
     async def run_one(self, call: ToolCall, guard: WriteGuard | None = None) -> ToolOutcome:
         """Run one call and, after it, the chain that it asks for."""
         links: list[ToolResult] = []
+        audit: list[ApprovalDecided] = []
         tries = [RunContext(self._facts, call_id=call.id, tool=call.name, guard=guard)]
         if self.answers:
             tries[0].answers = self.answers.get(call.id, ())
@@ -129,23 +126,22 @@ class ToolRunner:
             following = outcome.control
             link = ToolCall.of(following.tool, following.arguments, id=call.id)
             tries[-1].attempt, tries[-1].answers = 1, ()
-            if await self._has_to_wait(link, tries[-1]):
-                outcome = refused_link(call, link)
+            refused, decision = await self.approvals.refuses_link(call, link, tries[-1])
+            audit += decision
+            if refused is not None:
+                outcome = refused
                 break
             outcome = await self._run_link(call, link, tries)
         if links or len(tries) > 1 or tries[0].touched:
             usage, writes = _used(tries)
             outcome = replace(outcome, usage=usage, writes=writes, links=tuple(links))
+        if audit:
+            outcome = replace(outcome, audit=tuple(audit))
         note = self.notes.pop(call.id, None) if self.notes else None
         if note is None:
             return outcome
         parts = (*outcome.result.parts, Text(note))
         return replace(outcome, result=replace(outcome.result, parts=parts))
-
-    async def _has_to_wait(self, link: ToolCall, ctx: RunContext[Any]) -> bool:
-        """Whether a link of a chain may not run, because nobody has seen its call."""
-        found = self.registry.get(link.name)
-        return found is not None and await needs_approval(found, link, ctx) is not None
 
     async def _run_link(
         self, first: ToolCall, call: ToolCall, tries: list[RunContext]
@@ -179,7 +175,7 @@ class ToolRunner:
                 outcome = ToolOutcome(
                     call=first, result=error_result(first, text), stage="execution"
                 )
-                outcome = _as_fatal(outcome, self.registry.get(call.name), error)
+                outcome = as_fatal(outcome, self.registry.get(call.name), error)
                 self._tell_finished(outcome, span, time.perf_counter() - started)
                 return outcome
             usage, writes = _used(tries)
@@ -200,14 +196,18 @@ class ToolRunner:
         self, first: ToolCall, call: ToolCall, tries: list[RunContext], span: str
     ) -> ToolOutcome:
         tool, arguments = self._prepare(call, span)
-        keywords = _decoded(tool, arguments)
+        keywords = decoded(tool, arguments)
         if self._hooks.before_tool:
             answer = await self._before(tries[-1], call, keywords)
             if isinstance(answer, ToolResult):
                 result = replace(answer, call_id=first.id, name=first.name)
                 return ToolOutcome(call=first, result=result)
             if answer is not keywords:
-                arguments, keywords = answer, _decoded(tool, answer)
+                arguments, keywords = answer, decoded(tool, answer)
+        if self.approvals.concern(tool):  # of what runs in the end: after edits and middleware
+            denial = self.approvals.denial(tool, call.name, keywords)
+            if denial is not None:
+                raise CallFailed(denial, "approval")
         value = await self._call(tool, call, tries, arguments, keywords, span)
         result = _as_result(first, value, tool)
         for after_tool in self._hooks.after_tool:
@@ -269,20 +269,20 @@ class ToolRunner:
                 )
             try:
                 running = _invoke(tool, ctx, keywords)
-                if tool.timeout is not None:
+                if tool.timeout is not None and tool.isolation != "process":
                     return await Within(running, tool.timeout)
                 return await running
             except AskApproval:
                 raise
             except (ToolAbort, ToolError, SystemExit) as error:
-                raise _meant(tool, error) from error
+                raise meant(tool, error) from error
             except CallExpired as error:
                 ctx.close()  # a sync tool can look at ctx.cancelled and stop
                 text = f"Tool {call.name!r} timed out after {tool.timeout:g} s."
-                failure = CallFailed(text, "timeout", _fatal(tool, error))
+                failure = CallFailed(text, "timeout", fatal_of(tool, error))
             except Exception as error:  # noqa: BLE001 the border: a tool may raise anything
                 text = f"Tool {call.name!r} failed: {describe(error)}"
-                failure = CallFailed(text, "execution", _fatal(tool, error))
+                failure = CallFailed(text, "execution", fatal_of(tool, error))
         raise failure
 
     def _tell_finished(self, outcome: ToolOutcome, span: str, seconds: float) -> None:
@@ -300,18 +300,12 @@ class ToolRunner:
             )
 
 
-def _meant(tool: Tool, error: BaseException) -> CallFailed:
-    """Return the failure of a call that stopped on purpose, and is not tried again."""
-    if isinstance(error, ToolAbort):
-        return CallFailed(str(error), "execution", error)
-    if isinstance(error, ToolError):
-        return CallFailed(str(error), "execution", _fatal(tool, error))
-    # a tool must not end the process
-    return CallFailed(f"Tool {tool.name!r} tried to exit: {error!r}", "execution")
-
-
 def _invoke(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> Coroutine[Any, Any, Any]:
     """Return the call as a coroutine, which runs where the function belongs."""
+    if tool.isolation == "process":
+        from treadle.tools.processes import run_in_process  # noqa: PLC0415 (few tools need it)
+
+        return run_in_process(tool, ctx, keywords)
     given: tuple[Any, ...] = (ctx,) if tool.takes_context else ()
     if not tool.as_keywords:
         given, keywords = (*given, keywords), {}
@@ -349,13 +343,6 @@ def _shown(arguments: dict[str, Any]) -> dict[str, Any]:
         return {name: str(value) for name, value in arguments.items()}
 
 
-def _decoded(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return tool.decoder.decode(arguments)
-    except ArgumentsInvalid as error:
-        raise CallFailed(str(error), "arguments") from None
-
-
 def _as_result(call: ToolCall, value: object, tool: Tool) -> ToolResult:
     try:
         return result_of(call, value, tool.max_output)
@@ -363,7 +350,7 @@ def _as_result(call: ToolCall, value: object, tool: Tool) -> ToolResult:
         raise CallFailed(
             f"Tool {tool.name!r} ran, but its result cannot be told: {error}",
             "execution",
-            _fatal(tool, error),
+            fatal_of(tool, error),
         ) from error
 
 
@@ -371,13 +358,3 @@ def _control(tool: Tool, value: object) -> Control | None:
     if isinstance(value, Control):
         return value
     return Interrupt(f"Tool {tool.name!r} interrupts the run.") if tool.interrupt else None
-
-
-def _as_fatal(outcome: ToolOutcome, tool: Tool | None, error: BaseException) -> ToolOutcome:
-    if tool is None or tool.on_error != "fail":
-        return outcome
-    return replace(outcome, fatal=ToolError(f"{outcome.result.text} ({error!r})"))
-
-
-def _fatal(tool: Tool, error: Exception) -> Exception | None:
-    return error if tool.on_error == "fail" else None

@@ -31,7 +31,7 @@ class ToolThreads:
     def __init__(self, most: int = MOST_THREADS) -> None:
         self._most = most
         self._begin()
-        _call_in_children(WeakMethod(self._begin))
+        call_in_children(WeakMethod(self._begin))
 
     def _begin(self) -> None:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
@@ -97,7 +97,7 @@ class ToolThreads:
             del context, function, job  # an idle thread keeps nothing of the last call alive
 
 
-def _call_in_children(method: WeakMethod[Callable[[], None]]) -> None:
+def call_in_children(method: WeakMethod[Callable[[], None]]) -> None:
     """Have a method called in every forked child, as long as its object lives."""
 
     def call() -> None:

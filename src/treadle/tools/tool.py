@@ -11,15 +11,16 @@ from treadle.errors import InvalidTool
 from treadle.ports.context import RunContext
 from treadle.ports.tool import ToolProtocol
 from treadle.tools.parameters import Parameter, normalize_schema, parameters_schema
+from treadle.tools.policy import Rules
 from treadle.tools.schema_check import SchemaDecoder
 from treadle.tools.signature import Signature, inspect_function, takes_context
 from treadle.values import register_annotation
 
-Isolation = Literal["thread", "inline"]
+Isolation = Literal["thread", "process", "inline"]
 OnError = Literal["report", "fail"]
 OnUnknown = Literal["tell_model", "ask", "fail"]
-Approval = bool | Callable[[RunContext[Any], dict[str, Any]], bool | Awaitable[bool]]
-"""Whether calls wait for somebody's yes: always, never, or as a rule on the values says."""
+Approval = bool | Rules | Callable[[RunContext[Any], dict[str, Any]], bool | Awaitable[bool]]
+"""Whether calls wait for somebody's yes: always, never, or as rules or a function say."""
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_OUTPUT = 40_000
@@ -82,18 +83,22 @@ class Tool:
                 f"Tool {self.name!r}: max_output={self.max_output} is below 200 bytes."
             )
         for option, value, allowed in (
-            ("isolation", self.isolation, ("thread", "inline")),
+            ("isolation", self.isolation, ("thread", "process", "inline")),
             ("on_error", self.on_error, ("report", "fail")),
             ("on_unknown", self.on_unknown, ("tell_model", "ask", "fail")),
             ("idempotent", self.idempotent, (False, True)),
         ):
             if value not in allowed:
                 raise InvalidTool(f"Tool {self.name!r}: {option}={value!r} is none of {allowed}.")
-        if not isinstance(self.approval, bool) and not callable(self.approval):
+        if not isinstance(self.approval, bool | Rules) and not callable(self.approval):
             raise InvalidTool(
-                f"Tool {self.name!r}: approval={self.approval!r:.60} is neither a bool nor a "
+                f"Tool {self.name!r}: approval={self.approval!r:.60} is no bool, no Rules, and no "
                 "function of the context and the arguments."
             )
+        if self.isolation == "process":
+            from treadle.tools.portable import check_portable  # noqa: PLC0415 (few tools need it)
+
+            check_portable(self.function, self.name)
 
     def _check_numbers(self) -> None:
         for option in ("timeout", "retries", "max_output"):
