@@ -145,11 +145,12 @@ class Actor:
     ) -> None:
         """Write the reply, what is asked about it, and which calls begin."""
         work = self._work
-        asked = [asked_of(work, call, reason) for call, reason in plan.ask]
+        asked = [asked_of(work, call, ruling) for call, ruling in plan.ask]
         if reply is not None:
-            await work.say(reply, Answers(standing.calls, begun=begun), asked)
+            answers = Answers(standing.calls, begun=begun)
+            await work.say(reply, answers, [*plan.audit, *asked])
         elif work.recorder is not None:
-            await work.recorder.calls_began(begun, *asked)
+            await work.recorder.calls_began(begun, *plan.audit, *asked)
         for (call, _), entry in zip(plan.ask, asked, strict=True):
             standing.asked[call.id] = entry
             self._tell_asked(call, entry)

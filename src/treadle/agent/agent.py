@@ -33,6 +33,7 @@ from treadle.ports.model import DEFAULT_SETTINGS, Model, ModelSettings, profile_
 from treadle.ports.store import Store
 from treadle.ports.tool import ToolProtocol
 from treadle.prompts.render import Instructions
+from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.tool import Tool
 
@@ -59,6 +60,7 @@ class Agent(Generic[DepsT, OutputT]):
     context. `output_type` is what the answer becomes: `str`, or any type that pydantic knows.
     `deps=` of a run must be of `deps_type` where one is given. `on_limit` says what happens when
     the turns or tool calls are used up: one more answer without tools, an error, or a pause.
+    `approval` are rules for the calls of all tools, before what each tool's own `approval` says.
 
     Nothing is looked up until the first run, so that building an agent is cheap.
     """
@@ -77,6 +79,7 @@ class Agent(Generic[DepsT, OutputT]):
     middleware: Sequence[Middleware] = ()
     retry: Retry = DEFAULT_RETRY
     store: Store | None = None
+    approval: Rules | None = None
     _ready: list[RunSetup] = field(
         default_factory=list[RunSetup], init=False, repr=False, compare=False
     )
@@ -96,8 +99,9 @@ class Agent(Generic[DepsT, OutputT]):
             if type(given) is not tuple:
                 check_kind(name, () if given is None else given)
                 object.__setattr__(self, name, tuple(given or ()))
-        if self.store is not None:
-            check_kind("store", self.store)
+        for name in ("store", "approval"):
+            if getattr(self, name) is not None:
+                check_kind(name, getattr(self, name))
 
     def replace(self, **changes: Any) -> Agent[DepsT, OutputT]:
         """Return a copy with these fields changed."""
@@ -225,10 +229,11 @@ class Agent(Generic[DepsT, OutputT]):
             hooks=Hooks(tuple(self.middleware)),
             retry=self.retry,
             max_parallel_tools=self.max_parallel_tools,
+            approval=self.approval,
         )
 
 
-REPLACED = ("limits", "instructions", "max_parallel_tools")
+REPLACED = ("limits", "instructions", "max_parallel_tools", "approval")
 SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", *REPLACED))
 """The options of a run that are laid over what the agent has."""
 

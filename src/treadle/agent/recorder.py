@@ -101,7 +101,7 @@ class Recorder(Ledger):
             asks=asks,
             given=given,
         )
-        await self.append([entry, *self._begun(begun, at)])
+        await self.append([*outcome.audit, entry, *self._begun(begun, at)])
 
     async def calls_began(self, call_ids: Sequence[str], *before: AnyEntry) -> None:
         """Write that calls begin."""

@@ -27,6 +27,7 @@ from treadle.ports.observer import Observer
 from treadle.ports.store import Store
 from treadle.prompts.render import Instructions
 from treadle.state.scoped import State
+from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry, short_hash
 from treadle.values import Plain, pack, unpack
 
@@ -39,12 +40,12 @@ class RunOptions(TypedDict, total=False):
     """What every way of running takes beside the input.
 
     `conversation` continues (or begins) the conversation of that ID in `store`; `history` seeds a
-    new one. `instructions`, `model`, `limits`, `output_type`, `middleware`, `max_parallel_tools`
-    replace what the agent has; `settings` are laid over the agent's. `requirements` are listed in
-    the system prompt and again when an answer is forced. `state` is a `State` or a dict of full
-    keys. `metadata` holds JSON values that are stored with the run. `on_steer` says what becomes
-    of messages that steer the run when it is about to answer: one more turn, the next run, or
-    nothing. `if_busy` says what to do while another run owns the conversation.
+    new one. `instructions`, `model`, `limits`, `output_type`, `middleware`, `max_parallel_tools`,
+    `approval` replace what the agent has; `settings` are laid over the agent's. `requirements` are
+    listed in the system prompt and again when an answer is forced. `state` is a `State` or a dict
+    of full keys. `metadata` holds JSON values that are stored with the run. `on_steer` says what
+    becomes of messages that steer the run when it is about to answer: one more turn, the next run,
+    or nothing. `if_busy` says what to do while another run owns the conversation.
     """
 
     conversation: str | None
@@ -62,6 +63,7 @@ class RunOptions(TypedDict, total=False):
     settings: ModelSettings | None
     middleware: Sequence[Middleware]
     max_parallel_tools: int | None
+    approval: Rules | None
     metadata: Mapping[str, Any] | None
     on_steer: OnSteer
     if_busy: IfBusy
@@ -88,6 +90,7 @@ class ResumeOptions(TypedDict, total=False):
     settings: ModelSettings | None
     middleware: Sequence[Middleware]
     max_parallel_tools: int | None
+    approval: Rules | None
     on_steer: OnSteer
     if_busy: IfBusy
 
@@ -115,6 +118,7 @@ class RunSetup:
     hooks: Hooks
     retry: Retry
     max_parallel_tools: int
+    approval: Rules | None = None
     _definition: list[dict[str, str]] = field(
         default_factory=list[dict[str, str]], init=False, repr=False, compare=False
     )
@@ -293,6 +297,7 @@ _KINDS: dict[str, type] = {
     "tools": Iterable,
     "middleware": Iterable,
     "decisions": Mapping,
+    "approval": Rules,
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
     "on_steer": ("continue", "carry_over", "discard"),

@@ -16,8 +16,11 @@ from treadle.errors import ToolError
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import ToolCall
 from treadle.open_calls import interrupted
-from treadle.tools.approval import digest_of, needs_approval
+from treadle.tools.approval import denied_by_rule, digest_of
 from treadle.tools.outcome import ToolOutcome
+from treadle.tools.policy import Ruling
+from treadle.tools.tool import Tool
+from treadle.values import clean
 
 RUN_AGAIN = "It was running when its process died; whether it took effect is unknown. Again?"
 EDITED = "\n(Somebody changed the arguments of this call before it ran.)"
@@ -27,14 +30,15 @@ class Plan(Struct):
     """What to do with calls now.
 
     `run` runs, `refuse` has outcomes of calls that do not, `ask` are calls that begin to wait with
-    the reason, `waiting` are the IDs of all that wait, `notes` is what the model is told beside a
-    result. `limited` is whether the limit of calls kept one from running, `midway` are the
-    questions of calls that asked while they ran.
+    the reason, `audit` is what was decided without asking anybody, `waiting` are the IDs of all
+    that wait, `notes` is what the model is told beside a result. `limited` is whether the limit of
+    calls kept one from running, `midway` are the questions of calls that asked while they ran.
     """
 
     run: list[ToolCall] = []
     refuse: list[ToolOutcome] = []
-    ask: list[tuple[ToolCall, str]] = []
+    ask: list[tuple[ToolCall, Ruling]] = []
+    audit: list[ApprovalDecided] = []
     waiting: set[str] = set()
     notes: dict[str, str] = {}
     limited: bool = False
@@ -68,8 +72,8 @@ async def sort_calls(work: Work, standing: Standing, calls: Sequence[ToolCall]) 
 
 def _need_nobody(work: Work, calls: Sequence[ToolCall]) -> bool:
     """Whether no call can have to wait for anybody."""
-    get = work.setup.registry.get
-    return all((found := get(call.name)) is None or found.approval is False for call in calls)
+    get, concern = work.setup.registry.get, work.runner.approvals.concern
+    return not any(concern(get(call.name)) for call in calls)
 
 
 async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan) -> None:
@@ -90,11 +94,27 @@ async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan
             _run(plan, call, decision)
     elif asked is not None:
         plan.waiting.add(call.id)
-    elif tool is None or (reason := await needs_approval(tool, call, work.ctx)) is None:
+    elif tool is None or not work.runner.approvals.concern(tool):
         plan.run.append(call)
     else:
-        plan.ask.append((call, reason))
+        await _sort_new(work, tool, call, plan)
+
+
+async def _sort_new(work: Work, tool: Tool, call: ToolCall, plan: Plan) -> None:
+    """Sort a call that nobody has been asked about."""
+    approvals = work.runner.approvals
+    ruling = await approvals.ruling(tool, call, work.ctx)
+    if ruling is None:
+        plan.run.append(call)
+    elif ruling.verdict == "ask":
+        plan.ask.append((call, ruling))
         plan.waiting.add(call.id)
+    else:
+        plan.audit.append(approvals.decision(call, ruling, work.start.run_id))
+        if ruling.verdict == "allow":
+            plan.run.append(call)
+        else:
+            plan.refuse.append(work.runner.refuse(call, denied_by_rule(ruling), "approval"))
 
 
 def _denied(reason: str, *, ran: bool, midway: bool) -> str:
@@ -121,7 +141,7 @@ def _sort_unknown(work: Work, standing: Standing, call: ToolCall, plan: Plan) ->
         plan.waiting.add(call.id)
         if call.id not in standing.asked or decision is not None:
             standing.decided.pop(call.id, None)
-            plan.ask.append((call, RUN_AGAIN))
+            plan.ask.append((call, Ruling("ask", RUN_AGAIN)))
     else:
         outcome = ToolOutcome(call=call, result=interrupted(call), stage="cancelled")
         if tool is not None and tool.on_unknown == "fail":
@@ -135,14 +155,17 @@ def _run(plan: Plan, call: ToolCall, decision: ApprovalDecided | None) -> None:
         plan.notes[call.id] = EDITED
 
 
-def asked_of(work: Work, call: ToolCall, reason: str) -> ApprovalAsked:
+def asked_of(work: Work, call: ToolCall, ruling: Ruling) -> ApprovalAsked:
     """Return the entry that a call waits for a decision."""
+    tool = work.setup.registry.get(call.name)
     return ApprovalAsked(
         run_id=work.start.run_id,
         at=datetime.now(UTC),
         call_id=call.id,
         digest=digest_of(call, work.setup.registry),
-        reason=reason,
+        reason=clean(ruling.reason),
+        rule=clean(ruling.rule),
+        holds="" if tool is None else work.runner.approvals.held_as(tool, call, ruling),
     )
 
 

@@ -39,6 +39,7 @@ from treadle.ports.model import ModelReply
 from treadle.ports.store import Store
 from treadle.prompts.render import render_instructions
 from treadle.state.scoped import State
+from treadle.tools.approval import NOTHING_HELD, Approvals
 from treadle.tools.execute import ToolRunner
 from treadle.tools.outcome import ToolOutcome
 from treadle.usage import NOTHING
@@ -247,6 +248,7 @@ class Work:
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
+        held = NOTHING_HELD if self.recorder is None else self.recorder.view.held
         self.runner = ToolRunner(
             setup.registry,
             facts,
@@ -254,6 +256,7 @@ class Work:
             parent_span=self.span,
             hooks=setup.hooks,
             journal=self.recorder,
+            approvals=Approvals(setup.registry, setup.approval, held),
         )
         self.opened = True
 

@@ -12,23 +12,43 @@ if TYPE_CHECKING:
         edit_tool,
         list_tool,
         read_tool,
+        shell_tool,
         think_tool,
         write_tool,
     )
+    from treadle.tools.conditions import Above, Below, Contains, Inside, Matches, Not, OneOf
+    from treadle.tools.policy import Rule, Rules
 
 __all__ = [
+    "Above",
+    "Below",
+    "Contains",
+    "Inside",
+    "Matches",
+    "Not",
+    "OneOf",
+    "Rule",
+    "Rules",
     "bash_tool",
     "code_tools",
     "edit_tool",
     "list_tool",
     "read_tool",
+    "shell_tool",
     "think_tool",
     "write_tool",
 ]
 
 
+_ROOMS = {
+    "treadle.tools.conditions": "Above Below Contains Inside Matches Not OneOf",
+    "treadle.tools.policy": "Rule Rules",
+}
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
+
+
 def __getattr__(name: str) -> Any:
-    """Load a built-in tool when it is first used."""
+    """Load a built-in tool, or what rules are made of, when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module 'treadle.tools' has no attribute {name!r}")
-    return getattr(import_module("treadle.tools.builtin"), name)
+    return getattr(import_module(_HOMES.get(name, "treadle.tools.builtin")), name)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from treadle.control import Control, Finish, Interrupt, Next
 from treadle.errors import NotStorable
 from treadle.events import Stage
-from treadle.journal import ApprovalAsked
+from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import Audio, File, Image, Text, ToolCall, ToolResult, with_value
 from treadle.state.scoped import StateWrite
 from treadle.usage import NOTHING, Usage
@@ -27,7 +27,8 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
 
     `links` are the results of a chain before the last. `stage` says where an error arose. `fatal`
     is the exception when this call must fail the run. With `asked` the call has no result yet: it
-    found out while it ran that somebody has to decide on it.
+    found out while it ran that somebody has to decide on it. `audit` is what rules decided on its
+    links.
     """
 
     call: ToolCall
@@ -39,6 +40,7 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     stage: Stage | None = None
     fatal: Exception | None = None
     asked: ApprovalAsked | None = None
+    audit: tuple[ApprovalDecided, ...] = ()
 
 
 def error_result(call: ToolCall, text: str, max_output: int = MOST_ERROR_BYTES) -> ToolResult:

@@ -1,0 +1,167 @@
+"""What a rule may say of an argument: conditions that need no code of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+from msgspec.json import decode as decode_json
+
+from treadle.errors import ConfigError
+from treadle.values import json_text
+
+MOST_MATCHED = 100_000  # characters
+
+
+@runtime_checkable
+class Condition(Protocol):
+    """Something that holds for an argument, or does not."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether it holds; what it raises makes the call wait for somebody."""
+        ...
+
+
+class Equals(Struct, frozen=True):
+    """The argument is this value, in its own type or as JSON. A plain value in a rule means this.
+
+    true is not 1, as in JSON.
+    """
+
+    value: Any
+
+    def holds(self, value: Any) -> bool:
+        """Whether both are the same."""
+        if _same(value, self.value):
+            return True
+        return _same(decode_json(json_text(value)), decode_json(json_text(self.value)))
+
+
+class OneOf(Struct, frozen=True):
+    """The argument is one of these values."""
+
+    values: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.values, str):
+            raise ConfigError(f"OneOf({self.values!r:.60}): give a list of values.")
+
+    def holds(self, value: Any) -> bool:
+        """Whether one is the same."""
+        return any(Equals(each).holds(value) for each in self.values)
+
+
+class Contains(Struct, frozen=True):
+    """The argument is a text with this text in it, or a list with this item."""
+
+    text: Any
+    ignore_case: bool = False
+
+    def holds(self, value: Any) -> bool:
+        """Whether it is in there."""
+        if isinstance(value, str | PurePath):
+            inside, text = str(value), str(self.text)
+            if self.ignore_case:
+                inside, text = inside.casefold(), text.casefold()
+            return text in inside
+        if isinstance(value, list | tuple | set | frozenset):
+            return any(Equals(self.text).holds(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+        raise TypeError(f"{type(value).__name__} contains nothing")
+
+
+class Matches(Struct, frozen=True):
+    """The argument is a text that is, from its beginning to its end, what the pattern says.
+
+    The pattern is one of Python's `re`; "." is no line break. To refuse what has a text anywhere in
+    it, `Contains` is safer: a pattern is easily evaded.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except (re.error, TypeError) as error:
+            raise ConfigError(f"Matches({self.pattern!r:.60}) is no pattern: {error}.") from error
+
+    def holds(self, value: Any) -> bool:
+        """Whether the whole text matches."""
+        if not isinstance(value, str | PurePath):
+            raise TypeError(f"{type(value).__name__} is no text")
+        text = str(value)
+        if len(text) > MOST_MATCHED:
+            raise ValueError(f"a text of {len(text)} characters is not matched")
+        return re.fullmatch(self.pattern, text) is not None
+
+
+class Above(Struct, frozen=True):
+    """The argument is more than this."""
+
+    limit: Any
+
+    def holds(self, value: Any) -> bool:
+        """Whether it is more; raises for what cannot be compared."""
+        return bool(_comparable(value) > self.limit)
+
+
+class Below(Struct, frozen=True):
+    """The argument is less than this."""
+
+    limit: Any
+
+    def holds(self, value: Any) -> bool:
+        """Whether it is less; raises for what cannot be compared."""
+        return bool(_comparable(value) < self.limit)
+
+
+class Inside(Struct, frozen=True):
+    """The argument is a path in this folder, or a list of such paths, symbolic links followed.
+
+    Relative paths begin at `start`, by default the current folder of this process; give it where
+    the tool has another. A rule looks before the call: what must not be left belongs in a sandbox.
+    """
+
+    folder: str
+    start: str = ""
+
+    def holds(self, value: Any) -> bool:
+        """Whether all paths lead into the folder, or are it."""
+        if isinstance(value, list | tuple):
+            return all(self.holds(each) for each in value)  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(value, str | PurePath):
+            raise TypeError(f"{type(value).__name__} is no path")
+        path = str(value)
+        if path.startswith("~") or "://" in path:
+            raise ValueError(f"where {path!r:.80} leads depends on the tool")
+        folder = os.path.realpath(os.path.join(self.start, os.path.expanduser(self.folder)))
+        real = os.path.realpath(os.path.join(self.start, path))
+        return os.path.commonpath((folder, real)) == folder
+
+
+class Not(Struct, frozen=True):
+    """The condition does not hold."""
+
+    condition: Any
+
+    def holds(self, value: Any) -> bool:
+        """Whether it does not."""
+        return not as_condition(self.condition).holds(value)
+
+
+def as_condition(given: Any) -> Condition:
+    """Return a condition as it is, and any other value as `Equals`."""
+    return given if isinstance(given, Condition) else Equals(given)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, bool) or value != value:
+        raise TypeError(f"{value!r} is neither more nor less than anything")
+    return value
