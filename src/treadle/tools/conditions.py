@@ -38,7 +38,7 @@ class Equals(Struct, frozen=True):
         """Whether both are the same."""
         if _same(value, self.value):
             return True
-        return _same(decode_json(json_text(value)), decode_json(json_text(self.value)))
+        return _same(_as_json(value), _as_json(self.value))
 
 
 class OneOf(Struct, frozen=True):
@@ -155,6 +155,10 @@ class Not(Struct, frozen=True):
 def as_condition(given: Any) -> Condition:
     """Return a condition as it is, and any other value as `Equals`."""
     return given if isinstance(given, Condition) else Equals(given)
+
+
+def _as_json(value: Any) -> Any:
+    return decode_json(json_text([value]))[0]
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -83,12 +83,13 @@ class Rule(Struct, frozen=True):
         return True
 
 
-def _names(given: object) -> tuple[str, ...]:
-    tools: Any = (given,) if isinstance(given, str) else given
-    known = isinstance(tools, list | tuple)
-    if not known or not all(isinstance(each, str) and each for each in tools):
+def _names(given: Any) -> tuple[str, ...]:
+    tools: tuple[Any, ...] = (given,) if isinstance(given, str) else ()
+    if type(given) in (list, tuple):
+        tools = (*given,)
+    if not all(isinstance(each, str) and each for each in tools) or not tools:
         raise ConfigError(f"Rule(tools={given!r:.60}): give a name, a pattern, or a list.")
-    return tuple(tools)
+    return tools
 
 
 def _arguments(given: Any) -> dict[str, Any]:
