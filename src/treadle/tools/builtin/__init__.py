@@ -3,6 +3,7 @@
 from treadle.tools.builtin.bash import bash_tool
 from treadle.tools.builtin.code import code_tools
 from treadle.tools.builtin.files import edit_tool, list_tool, read_tool, write_tool
+from treadle.tools.builtin.shell import shell_tool
 from treadle.tools.builtin.think import think_tool
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "edit_tool",
     "list_tool",
     "read_tool",
+    "shell_tool",
     "think_tool",
     "write_tool",
 ]

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from treadle.errors import ToolError
-from treadle.tools.builtin.command import MOST_OUTPUT, CommandEnd, run_command
+from treadle.ports.command_runner import Command, CommandEnd
 from treadle.tools.builtin.files import Root, as_workspace
+from treadle.tools.builtin.runner import Where, as_runner
 from treadle.tools.tool import Tool, tool
 
 DEFAULT_SECONDS = 30.0
 MOST_SECONDS = 600.0
+MOST_OUTPUT = 65_536
 
 
-def bash_tool(workspace: Root = ".") -> Tool:
-    """Return the tool `bash`: it runs `sh -c` in the workspace.
+def bash_tool(workspace: Root = ".", *, sandbox: Where = "auto") -> Tool:
+    """Return the tool `bash`: it runs `sh -c` in the workspace, in a sandbox.
 
-    There is no sandbox: the command can do whatever this process may, outside the workspace too.
-    It gets no input, and of the environment only what every program needs, no keys or tokens.
-    Whatever it has started and left in its process group ends with it.
+    A command gets no input and none of this process's keys or tokens. Whatever it has started
+    ends with it. Where no sandbox works it does not run, and the model is told so; with
+    `sandbox=None` there is none, and it can do whatever this process may.
     """
     place = as_workspace(workspace)
+    runner = as_runner(sandbox)
 
     async def bash(command: str, timeout_seconds: float = DEFAULT_SECONDS) -> str:
         """Run a shell command in the workspace and return what it prints and its exit code.
@@ -29,23 +32,46 @@ def bash_tool(workspace: Root = ".") -> Tool:
             command: The command, for example "ls -l | head".
             timeout_seconds: When to stop it, at most 600.
         """
-        if not command.strip() or "\0" in command:
-            raise ToolError("The command is blank or holds a NUL character; give a shell command.")
+        check_command(command)
         if not timeout_seconds > 0:
             raise ToolError(f"timeout_seconds={timeout_seconds:g}: give more than 0, at most 600.")
         seconds = min(timeout_seconds, MOST_SECONDS)
-        return _told(await run_command(command, place.root, seconds), seconds)
+        asked = Command(
+            text=command,
+            workspace=place.root,
+            folder=place.root,
+            seconds=seconds,
+            max_output=MOST_OUTPUT,
+        )
+        return _told(await runner.run(asked), seconds)
 
     return tool(timeout=None, parallel=False, max_output=MOST_OUTPUT + 1000)(bash)
 
 
-def _told(ended: CommandEnd, seconds: float) -> str:
-    output = ended.output
-    gap = "\n" if output and not output.endswith("\n") else ""
-    if ended.exit_code is None:
+def check_command(command: str) -> None:
+    """Refuse a command that no shell could be given.
+
+    Raises:
+        ToolError: it is blank or holds a NUL character.
+    """
+    if not command.strip() or "\0" in command:
+        raise ToolError("The command is blank or holds a NUL character; give a shell command.")
+
+
+def _told(end: CommandEnd, seconds: float) -> str:
+    gap = "\n" if end.output and not end.output.endswith("\n") else ""
+    if end.ending == "not_started":
+        raise ToolError(f"The command could not be started: {end.reason}.")
+    if end.ending == "timed_out":
         raise ToolError(
-            f"{output}{gap}[timed out after {seconds:g} s; the command and its children were ended]"
+            f"{end.output}{gap}[timed out after {seconds:g} s; all that it had started was ended]"
         )
-    if ended.exit_code < 0:
-        return f"{output}{gap}[ended by signal {-ended.exit_code}]"
-    return f"{output}{gap}[exit code {ended.exit_code}]"
+    if end.ending == "stopped":
+        raise ToolError(f"{end.output}{gap}[stopped with all that it had started: {end.reason}]")
+    return f"{end.output}{gap}[exit code {exit_code(end)}]"
+
+
+def exit_code(end: CommandEnd) -> str:
+    """Return an exit code as text, and which signal it stands for."""
+    signal = end.exit_code - 128
+    return f"{end.exit_code}, signal {signal}" if 0 < signal <= 64 else str(end.exit_code)

@@ -1,60 +1,144 @@
-"""A shell command in a process group of its own, of which nothing is left when it ends."""
+"""A shell command, run by a launcher that ends all it has started."""
 
 from __future__ import annotations
 
 import asyncio
+import marshal
 import os
 import re
-import signal
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from subprocess import PIPE, Popen
+from typing import Any
 
 from msgspec import Struct
 
 from treadle.errors import ToolError
-from treadle.tools.outcome import middle_left_out
+from treadle.ports.command_runner import Command, CommandEnd, Ending
+from treadle.tools.builtin.excerpt import Excerpt
+from treadle.tools.builtin.launcher import SHELL, Plan
 from treadle.tools.threads import THREADS
 
-MOST_OUTPUT = 65_536
-GRACE_SECONDS = 1.0
-POLL_SECONDS = 0.01
-DEAD = (b"Z", b"X", b"x")
+END_SECONDS = 15.0
+"""How long the launcher may take to end everything, on a machine that is very busy."""
 
-SHELL = "/bin/sh"
+DRAIN_SECONDS = 1.0
+"""How long to wait for output after that: somebody else may hold it open."""
+
 PASSED_ON = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 
-GUARD = 'read -r group && { read -r line || kill -9 "-$group"; }'
-"""What the guard runs: told a group, it waits for one more line. A dead parent never sends it."""
+PROGRAM = "treadle.tools.builtin.launcher"
+PACKAGES = ("treadle", "treadle.tools", "treadle.tools.builtin")
+MODULES = ("treadle.tools.builtin.processes", PROGRAM)
+
+BEGIN = """
+import marshal, sys, types
+sent = marshal.load(sys.stdin.buffer)
+for name in sent["packages"]:
+    sys.modules[name] = types.ModuleType(name)
+for name, code in sent["modules"]:
+    package, _, short = name.rpartition(".")
+    sys.modules[name] = module = types.ModuleType(name)
+    setattr(sys.modules[package], short, module)
+    exec(code, module.__dict__)
+module.main(sent["plan"])
+"""
+"""What the launcher begins with: its modules come with the plan, from memory. So what a command
+has written over their files is not run."""
 
 
-class CommandEnd(Struct, frozen=True):
-    """What a command printed, and its exit code: -9 for signal 9, None when it was out of time."""
+OPTIONS: dict[str, Any] = {
+    "cwd": "/",
+    "env": {},
+    "stdin": PIPE,
+    "stdout": PIPE,
+    "stderr": PIPE,
+    "start_new_session": True,
+}
+"""How the launcher is started: with nothing of this process but its pipes."""
 
-    output: str
-    exit_code: int | None
+
+class Launch(Struct, frozen=True):
+    """A plan, and the modules and packages of the program that follows it; the last has `main`."""
+
+    plan: Plan
+    packages: tuple[str, ...] = PACKAGES
+    modules: tuple[str, ...] = MODULES
 
 
-async def run_command(command: str, folder: str, seconds: float) -> CommandEnd:
-    """Run `sh -c command` in a folder, without input, its two outputs merged.
+class Unconfined:
+    """Runs commands without a sandbox: they can do whatever this process may.
 
-    When it ends, is out of time or is cancelled, its whole process group gets TERM and, a second
-    later, KILL; KILL also when this process dies. A process that left the group is not found.
+    Of the environment they get only what every program needs, no keys or tokens.
+    """
+
+    async def run(self, command: Command) -> CommandEnd:
+        """Run a command; when this returns or is cancelled, no process of it is left."""
+        plan = Plan(
+            argv=[SHELL, "-c", command.text],
+            env=environment(),
+            folder=command.folder,
+            rlimits=[],
+            processes=None,
+            memory=None,
+        )
+        return await launch(command, lambda: Launch(plan))
+
+
+async def launch(command: Command, prepare: Callable[[], Launch]) -> CommandEnd:
+    """Run what `prepare` says, which is called in a thread, as a command.
+
+    Its `ValueError` and `OSError` are told as why the command was not started.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    try:
+        message = await THREADS.run(lambda: _message(prepare()))
+        transport, listener = await _start(command.max_output)
+    except (OSError, ValueError, ToolError) as error:
+        return CommandEnd(ending="not_started", reason=str(error))
+    lifeline = transport.get_pipe_transport(0)
+    if not isinstance(lifeline, asyncio.WriteTransport):
+        transport.close()
+        return CommandEnd(ending="not_started", reason="its launcher takes no input")
+    try:
+        lifeline.write(message)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(command.seconds):
+                await listener.exited.wait()
+    finally:
+        if not lifeline.is_closing():
+            lifeline.abort()  # the launcher hears that, and ends all there is
+        await _wait(listener.exited, END_SECONDS)
+        await _wait(listener.closed, DRAIN_SECONDS)
+        transport.close()
+    return listener.end(loop.time() - began)
+
+
+def launch_and_wait(launch: Launch, command: Command) -> CommandEnd:
+    """Run a command that says little, and wait for it in this thread.
 
     Raises:
-        ToolError: it could not be started.
+        OSError: the launcher could not be started.
+        ValueError: the program of the launcher cannot be sent to it.
     """
-    async with _started(command, folder) as (transport, listener):
+    message = _message(launch)
+    with Popen(_launcher(), **OPTIONS) as process:  # noqa: S603 nothing of it comes from outside
         try:
-            async with asyncio.timeout(seconds):
-                await listener.exited.wait()
-        except TimeoutError:
-            exit_code = None
-        else:
-            exit_code = transport.get_returncode()
-    return CommandEnd(listener.output.text(), exit_code)
+            listener = _Listener(command.max_output)
+            if process.stdin and process.stdout and process.stderr:
+                process.stdin.write(message)
+                process.stdin.flush()
+                process.wait(command.seconds + END_SECONDS)
+                listener.pipe_data_received(1, process.stdout.read())
+                listener.pipe_data_received(2, process.stderr.read())
+        finally:
+            process.kill()
+    return listener.end(0.0)
 
 
 def environment() -> dict[str, str]:
@@ -66,154 +150,59 @@ def environment() -> dict[str, str]:
     }
 
 
-class Excerpt:
-    """The head and the tail of a text that arrives in pieces, within a number of bytes."""
-
-    __slots__ = ("_head", "_most", "_size", "_tail")
+class _Listener(asyncio.SubprocessProtocol):
+    """What the launcher tells: the command's output, and in its own what came of the command."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._size = 0
-        self._head = bytearray()
-        self._tail = bytearray()
-
-    def add(self, piece: bytes) -> None:
-        """Take in the next piece."""
-        self._size += len(piece)
-        room = self._most // 2 - len(self._head)
-        self._head += piece[:room]
-        self._tail += piece[room:]
-        if len(self._tail) > self._most:  # now and then, not for every piece
-            del self._tail[: -self._most // 2]
-
-    def text(self) -> str:
-        """Return the whole text, or its head, a note of what is left out, and its tail."""
-        if self._size <= self._most:
-            return (self._head + self._tail).decode(errors="replace")
-        note = middle_left_out(self._size)
-        head = self._head.decode(errors="ignore")
-        tail = self._tail[-(self._most // 2 - len(note)) :].decode(errors="ignore")
-        return f"{head}{note}{tail}"
-
-
-class _Listener(asyncio.SubprocessProtocol):
-    """What a command tells: its output, its exit, and that nobody can write to it any more."""
-
-    def __init__(self) -> None:
-        self.output = Excerpt(MOST_OUTPUT)
+        self._output = Excerpt(most)
+        self._told = Excerpt(4000)
+        self._open = 2
         self.exited = asyncio.Event()
         self.closed = asyncio.Event()
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:  # noqa: ARG002 asyncio asks for it
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Take in output."""
-        self.output.add(data)
+        (self._told if fd == 2 else self._output).add(data)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 as above
-        """Note that all who had the output open are gone."""
-        self.closed.set()
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 asyncio asks for it
+        """Note that nobody can write any more."""
+        self._open -= fd in (1, 2)
+        if not self._open:
+            self.closed.set()
 
     def process_exited(self) -> None:
-        """Note that the shell has ended; others in its group may still run."""
+        """Note that the launcher has ended, and with it all that it had started."""
         self.exited.set()
 
-
-@asynccontextmanager
-async def _started(
-    command: str, folder: str
-) -> AsyncGenerator[tuple[asyncio.SubprocessTransport, _Listener]]:
-    """Start a command; at the end of the block nothing of its group is left."""
-    async with _guard() as guard:
-        starting = asyncio.ensure_future(_spawn(_Listener(), "-c", command, folder=folder))
-        try:
-            transport, listener = await asyncio.shield(starting)
-        except asyncio.CancelledError:  # it may run already, and nobody else knows of it
-            await asyncio.wait([starting])
-            if starting.exception() is None:
-                transport, listener = starting.result()
-                await _end(transport.get_pid(), listener)
-                transport.close()
-            raise
-        group = transport.get_pid()
-        guard.write(b"%d\n" % group)
-        try:
-            yield transport, listener
-        finally:
-            try:
-                await _end(group, listener)
-            finally:
-                transport.close()
-
-
-@asynccontextmanager
-async def _guard() -> AsyncGenerator[asyncio.WriteTransport]:
-    """Start a process that kills the group it is told of when this process dies meanwhile."""
-    transport, listener = await _spawn(_Listener(), "-c", GUARD, folder="/", stdin=PIPE)
-    lifeline = transport.get_pipe_transport(0)
-    if not isinstance(lifeline, asyncio.WriteTransport):
-        transport.close()
-        raise ToolError("The command could not be started: its guard takes no input.")
-    try:
-        yield lifeline
-    finally:
-        lifeline.write(b"\n\n")  # one for a group that it was never told
-        await _wait(listener.exited, GRACE_SECONDS)
-        transport.close()
-
-
-async def _spawn(
-    listener: _Listener, *arguments: str, folder: str, stdin: int = DEVNULL
-) -> tuple[asyncio.SubprocessTransport, _Listener]:
-    loop = asyncio.get_running_loop()
-    try:
-        return await loop.subprocess_exec(
-            lambda: listener,
-            SHELL,
-            *arguments,
-            cwd=folder,
-            env=environment(),
-            stdin=stdin,
-            stderr=STDOUT,
-            start_new_session=True,
+    def end(self, seconds: float) -> CommandEnd:
+        """Return what came of the command."""
+        ending, _, rest = self._told.text().strip().rpartition("\n")[2].partition(" ")
+        output = self._output.text()
+        known = ENDINGS.get(ending)
+        if known is None:
+            reason = self._told.text().strip() or "its launcher was ended"
+            return CommandEnd(ending="stopped", output=output, seconds=seconds, reason=reason)
+        if known == "not_started" and not rest:  # the sandbox says why, in place of the command
+            return CommandEnd(ending=known, seconds=seconds, reason=output.strip())
+        code = int(rest) if known == "exited" else -1
+        reason = "" if known == "exited" else rest
+        return CommandEnd(
+            ending=known, exit_code=code, output=output, seconds=seconds, reason=reason
         )
-    except (OSError, ValueError) as error:
-        raise ToolError(f"The command could not be started: {error}.") from error
 
 
-async def _end(group: int, listener: _Listener) -> None:
-    """End all that is left of a group: TERM, a moment to clean up, KILL."""
-    try:
-        if _signal(group, signal.SIGTERM):
-            await _leave_time(group)
-    finally:
-        _signal(group, signal.SIGKILL)  # also when this wait was cancelled
-    await _wait(listener.exited, GRACE_SECONDS)
-    await _wait(listener.closed, GRACE_SECONDS)  # somebody outside the group may hold it open
+ENDINGS: dict[str, Ending] = {
+    "exited": "exited",
+    "timed_out": "timed_out",
+    "stopped": "stopped",
+    "not_started": "not_started",
+}
 
 
-async def _leave_time(group: int) -> None:
-    """Wait until everybody in the group is gone, but not for long."""
-    with suppress(TimeoutError, ToolError):  # no thread may be free to look for them
-        async with asyncio.timeout(GRACE_SECONDS):
-            while _signal(group, 0) and await THREADS.run(lambda: _lives(group)):  # noqa: ASYNC110 nothing tells of it
-                await asyncio.sleep(POLL_SECONDS)
-
-
-def _lives(group: int) -> bool:
-    """Whether anybody in a group is more than dead and not collected yet.
-
-    Orphans are collected by the machine's first process, which in a container may never do it.
-    """
-    try:
-        processes = [name for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:  # not Linux
-        return True
-    for process in processes:
-        with suppress(OSError):  # it may be gone by now
-            status = Path("/proc", process, "stat").read_bytes()
-            state, _, its_group = status[status.rindex(b")") + 2 :].split()[:3]
-            if int(its_group) == group and state not in DEAD:
-                return True
-    return False
+async def _start(most: int) -> tuple[asyncio.SubprocessTransport, _Listener]:
+    return await asyncio.get_running_loop().subprocess_exec(
+        lambda: _Listener(most), *_launcher(), **OPTIONS
+    )
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
@@ -223,12 +212,33 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
-def _signal(group: int, number: int) -> bool:
-    """Send a signal to a group; return whether anybody is in it."""
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # some of it runs as somebody else, or is dead and not collected yet
-        return True
-    return True
+def _message(launch: Launch) -> bytes:
+    modules = [(name, _code(name)) for name in launch.modules]
+    return marshal.dumps(
+        {"packages": launch.packages, "modules": modules, "plan": dict(launch.plan)}
+    )
+
+
+@cache
+def _launcher() -> tuple[str, ...]:
+    """Return the launcher's program and arguments.
+
+    It is the interpreter itself, not the link to it in a folder that a command may change.
+
+    Raises:
+        ValueError: this program has none.
+    """
+    if not sys.executable:
+        raise ValueError("this program has no Python interpreter that could start it")
+    return (os.path.realpath(sys.executable), "-I", "-S", "-c", BEGIN)
+
+
+@cache
+def _code(name: str) -> Any:
+    """Return a module's code, as it was when it was first asked for."""
+    found = find_spec(name)
+    loader: Any = None if found is None else found.loader
+    code = None if loader is None else loader.get_code(name)
+    if code is None:
+        raise ValueError(f"the module {name} has no code that could be sent to it")
+    return code

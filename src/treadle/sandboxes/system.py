@@ -1,0 +1,81 @@
+"""What of this system a command in a sandbox gets to see: programs and what they need."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+import treadle
+from treadle.tools.builtin.command import SECRET
+
+PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu")
+SETTINGS = (
+    "alternatives",
+    "debian_version",
+    "fonts",
+    "gai.conf",
+    "gitconfig",
+    "host.conf",
+    "java-17-openjdk",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "locale.alias",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "protocols",
+    "services",
+    "timezone",
+)
+FOR_NETWORK = ("ca-certificates.conf", "hosts", "pki/tls", "resolv.conf", "ssl")
+DEVICES = ("null", "zero", "full", "random", "urandom")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+NEVER = ("/proc", "/sys", "/dev")
+PASSED_ON = ("LANG", "LANGUAGE", "TZ")
+
+
+def settings(*, network: bool) -> list[str]:
+    """Return the files and folders of /etc that programs may read: no users, no keys.
+
+    Those for talking to others come with the network.
+    """
+    names = SETTINGS + FOR_NETWORK if network else SETTINGS
+    return [path for name in names if os.path.exists(path := f"/etc/{name}")]
+
+
+def environment(passed: tuple[str, ...]) -> dict[str, str]:
+    """Return the environment of a command: language and time zone, and what is passed by name."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in passed or (_is_language(name) and not SECRET.search(name))
+    }
+    return {"PATH": PATH, "LANG": "C.UTF-8", **kept}
+
+
+def _is_language(name: str) -> bool:
+    return name in PASSED_ON or name.startswith("LC_")
+
+
+def check_workspace(path: str) -> None:
+    """Refuse a workspace that would be no wall at all.
+
+    Raises:
+        ValueError: it holds the whole system, or is a part of the kernel's own files.
+    """
+    if path == "/" or any(PurePath(path).is_relative_to(each) for each in NEVER):
+        raise ValueError(f"the workspace {path!r} is no folder for a sandbox; name one of files")
+
+
+def own_folders(writable: list[str]) -> Iterator[str]:
+    """Yield the folders of this very program that lie in folders which a command may change.
+
+    What is written there runs outside, the next time that this program loads something.
+    """
+    for own in {os.path.realpath(sys.prefix), str(Path(treadle.__file__).resolve().parent)}:
+        if any(PurePath(own).is_relative_to(each) and own != each for each in writable):
+            yield own

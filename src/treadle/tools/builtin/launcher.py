@@ -1,0 +1,157 @@
+"""The program that starts a command, watches it, and ends all that it has started.
+
+It is a process of its own, between this one and the command: so it can adopt what the command
+leaves behind, see what all of it uses together, and end it when this process dies. It uses nothing
+but the standard library. It is told by its input what to run, and to end by the input's end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+from typing import Protocol, TypedDict
+
+from treadle.tools.builtin import processes
+
+GRACE_SECONDS = 1.0
+WATCH_SECONDS = 0.02
+PR_SET_CHILD_SUBREAPER = 36
+SHELL = "/bin/sh"
+
+
+class Plan(TypedDict):
+    """What to run. `processes` (threads count) and `memory` (bytes) are for all of it together."""
+
+    argv: list[str]
+    env: dict[str, str]
+    folder: str
+    rlimits: list[tuple[int, int]]
+    processes: int | None
+    memory: int | None
+
+
+class Walls(Protocol):
+    """What is done around a command, beyond starting it."""
+
+    def enter(self, plan: Plan) -> None:
+        """Do what is to do in the new process, right before the command takes its place."""
+        ...
+
+    def watch(self, child: int) -> list[int]:
+        """Do what is to do outside; return the processes that only stand around the command."""
+        ...
+
+    def code(self, code: int) -> int | None:
+        """Return the command's exit code, by that of the child; None when it has not begun."""
+        ...
+
+
+class NoWalls:
+    """Nothing around a command."""
+
+    def enter(self, plan: Plan) -> None:
+        """Go where it begins."""
+        os.chdir(plan["folder"])
+
+    def watch(self, child: int) -> list[int]:  # noqa: ARG002 others need it
+        """Return that there is nothing around it."""
+        return []
+
+    def code(self, code: int) -> int | None:
+        """Return the code as it stands."""
+        return code
+
+
+def main(plan: Plan) -> None:
+    """Run a command without walls."""
+    launch(plan, NoWalls())
+
+
+def launch(plan: Plan, walls: Walls) -> None:
+    """Run a command and write to the error output what came of it, in one line."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    adopt_orphans()
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _become(plan, walls, write_end)
+    os.close(write_end)
+    with open(read_end, encoding="utf-8", errors="replace") as file:
+        failure = file.read()
+    around = [] if failure else walls.watch(child)
+    told = f"not_started {failure}" if failure else _watch(plan, walls, child, around)
+    processes.end(os.getpid(), child, around, GRACE_SECONDS)
+    sys.stderr.write(f"{told}\n")
+    sys.stderr.flush()
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever a command leaves behind, where the system knows of that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _become(plan: Plan, walls: Walls, failures: int) -> None:
+    """Turn this new process into the command; what hinders that is written to `failures`."""
+    try:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.dup2(1, 2)
+        for kind, most in plan["rlimits"]:
+            _lower(kind, most)
+        walls.enter(plan)
+        os.execve(plan["argv"][0], plan["argv"], plan["env"])  # noqa: S606 there is no shell in between
+    except BaseException as error:  # noqa: BLE001 whatever it is, it must not go on as the launcher
+        text = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else repr(error)
+        os.write(failures, text.replace("\n", " ").encode(errors="replace"))
+    finally:
+        os._exit(127)
+
+
+def _lower(kind: int, most: int) -> None:
+    """Set a limit that cannot be raised again; one that is lower already stays."""
+    now = resource.getrlimit(kind)[1]
+    most = most if now == resource.RLIM_INFINITY else min(most, now)
+    resource.setrlimit(kind, (most, most))
+
+
+def _watch(plan: Plan, walls: Walls, child: int, around: list[int]) -> str:
+    """Wait until the command ends, uses too much, or is to end."""
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    bounded = plan["processes"] is not None or plan["memory"] is not None
+    if hasattr(os, "pidfd_open"):
+        poll.register(os.pidfd_open(child), select.POLLIN)
+    wait = None if hasattr(os, "pidfd_open") and not bounded else WATCH_SECONDS * 1000
+    while True:
+        asked = any(descriptor == 0 for descriptor, _ in poll.poll(wait))
+        status = processes.collect().get(child)
+        if status is not None:
+            return _told(walls, os.waitstatus_to_exitcode(status))
+        if asked:
+            return "timed_out"
+        excess = _excess(plan, around) if bounded else None
+        if excess:
+            return f"stopped {excess}"
+
+
+def _told(walls: Walls, code: int) -> str:
+    found = walls.code(code if code >= 0 else 128 - code)
+    return "not_started" if found is None else f"exited {found}"
+
+
+def _excess(plan: Plan, around: list[int]) -> str | None:
+    """Say what is too much, if anything is."""
+    pids = [pid for pid in processes.descendants(os.getpid()) if pid not in around]
+    most = plan["processes"]
+    if most is not None and processes.count_threads(pids) > most:
+        return f"it had more than {most} processes and threads"
+    memory = plan["memory"]
+    if memory is not None and processes.count_memory(pids, memory) > memory:
+        return f"it held more than {memory} bytes of memory"
+    return None

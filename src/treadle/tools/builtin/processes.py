@@ -1,0 +1,146 @@
+"""The processes that descend from this one: counted, weighed and ended.
+
+This runs in the launcher: it uses nothing but the standard library. Without /proc, as on macOS,
+only the process group of the command is known.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+POLL_SECONDS = 0.005
+LONGEST_KILL = 10.0
+PAGE = os.sysconf("SC_PAGE_SIZE")
+SEEN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+"""Whether the system tells who descends from whom."""
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes below one, the nearest first."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        below = _children(waiting.pop())
+        found += below
+        waiting += below
+    return found
+
+
+def living(pids: list[int]) -> list[int]:
+    """Return those that are more than dead and not collected yet."""
+    return [pid for pid in pids if _stat(pid)[0] not in ("", "Z", "X", "x")]
+
+
+def count_threads(pids: list[int]) -> int:
+    """Return how many threads they have; a dead process that is not collected counts as one."""
+    return sum(max(1, int(fields[17])) for fields in map(_stat, pids) if len(fields) > 17)
+
+
+def count_memory(pids: list[int], enough: int) -> int:
+    """Return the bytes of memory that they hold; what they share counts once.
+
+    Counting exactly is slow, so it is only begun where they may hold more than `enough`.
+    """
+    resident = {pid: _resident(pid) for pid in pids}
+    if sum(resident.values()) <= enough:
+        return 0
+    return sum(_share(pid, whole) for pid, whole in resident.items())
+
+
+def end(root: int, group: int, spared: list[int], grace: float) -> None:
+    """End all that descends from `root`, and the group: TERM, some time to clean up, KILL.
+
+    `spared` are those that get no TERM, because the others would die with them.
+    """
+    _signal_all([pid for pid in descendants(root) if pid not in spared], group, signal.SIGTERM)
+    _wait_for_end(root, group, spared, grace)
+    until = time.monotonic() + LONGEST_KILL
+    left = [root]
+    while left and time.monotonic() < until:
+        left = descendants(root)
+        _signal_all(left, group, signal.SIGKILL)
+        collect()
+
+
+def collect() -> dict[int, int]:
+    """Collect the dead children, adopted ones too; return their wait status by process ID."""
+    ended: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if not pid:
+            return ended
+        ended[pid] = status
+
+
+def _wait_for_end(root: int, group: int, spared: list[int], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        collect()
+        if SEEN:
+            left = living([pid for pid in descendants(root) if pid not in spared])
+        else:
+            left = _signal_group(group, 0)
+        if not left:
+            return
+        time.sleep(POLL_SECONDS)  # noqa: TID251 a program of its own, which has no clock
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:  # it has just gone
+        return []
+    return [
+        int(child)
+        for thread in threads
+        for child in _read(f"/proc/{pid}/task/{thread}/children").split()
+    ]
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process from its state on, none when it is gone."""
+    return _read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
+
+
+def _resident(pid: int) -> int:
+    fields = _read(f"/proc/{pid}/statm").split()
+    return int(fields[1]) * PAGE if len(fields) > 1 else 0
+
+
+def _share(pid: int, whole: int) -> int:
+    """Return a process's share of what it holds, or all of it where nobody may know the share."""
+    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return whole
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _signal_all(pids: list[int], group: int, number: int) -> None:
+    for pid in pids:
+        with suppress(OSError):  # it has just gone, or runs as somebody else
+            os.kill(pid, number)
+    if not SEEN:
+        _signal_group(group, number)
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Signal a process group; return whether anybody is in it."""
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return False
+    return True
