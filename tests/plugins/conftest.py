@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.wire import Plugin, start
-from treadle import Agent, RunResult
+from treadle import Agent, Limits, RunResult
 from treadle.testing import ScriptedModel, calls
 
 
@@ -32,4 +32,4 @@ async def run_calls(tools: Any, *asked: tuple[str, dict[str, Any]], **options: A
         calls((f"c{number}", name, arguments)) for number, (name, arguments) in enumerate(asked)
     ]
     agent = Agent("tester", model=ScriptedModel([*replies, "done"]), tools=tools)
-    return await agent.run("Go.", **options)
+    return await agent.run("Go.", limits=Limits(max_turns=50), **options)

@@ -76,6 +76,8 @@ def _module_names(folder: Path) -> Iterator[str]:
         is_package = place.is_dir() and (place / "__init__.py").exists()
         if not is_package and not place.name.endswith(".py"):
             continue
+        if not is_package and not place.is_file():
+            raise PluginFailed(f"{str(place)!r} is not a regular file.")
         if "." in name:
             raise PluginFailed(f"{str(place)!r} cannot be imported: its name has a dot; rename it.")
         yield name
@@ -105,7 +107,8 @@ def _imported(full_name: str, name: str, folder: Path) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:
         where = _where(error, folder) or f"in {str(folder)!r}"
-        raise PluginFailed(f"The plugin {name!r} failed, {where}: {describe(error)}") from error
+        told = describe(error).replace(package_of(folder), "")
+        raise PluginFailed(f"The plugin {name!r} failed, {where}: {told}") from error
 
 
 def _where(error: BaseException, folder: Path) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
 from treadle.errors import ConfigError, DuplicateTool, InvalidTool, PluginFailed
 from treadle.plugins.names import check_names
-from treadle.plugins.native import NativeTool, read_library
+from treadle.plugins.native import NativeTool, list_tools, read_library
+from treadle.tools.normalize import normalize_schema
+from treadle.tools.timing import CallExpired
 from treadle.tools.tool import DEFAULT_TIMEOUT, Tool
+from treadle.tools.worker_process import ProcessCall, ProcessDied, WorkerProcess
 from treadle.values import is_array, is_object
 
 LIST_SECONDS = 30.0
@@ -84,12 +83,9 @@ def _tool_of(item: Any, file: Path, digest: str, send_metadata: tuple[str, ...])
         )
     function = NativeTool(file, digest, item["name"], send_metadata)
     try:
+        schema = normalize_schema(item.get("parameters"))
         return Tool.from_schema(
-            item["name"],
-            item.get("description", ""),
-            item.get("parameters"),
-            function,
-            isolation="process",
+            item["name"], item.get("description", ""), schema, function, isolation="process"
         )
     except InvalidTool as error:
         raise PluginFailed(
@@ -99,42 +95,20 @@ def _tool_of(item: Any, file: Path, digest: str, send_metadata: tuple[str, ...])
 
 def _listed(file: Path, digest: str) -> list[Any]:
     """Ask a child process for the tools of a library."""
-    command = [sys.executable, "-P", "-m", "treadle.plugins.native", str(file), digest]
-    with subprocess.Popen(  # noqa: S603 our own program
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    ) as child:
-        try:
-            answer, _ = child.communicate(timeout=LIST_SECONDS)
-        except BaseException as error:
-            os.killpg(child.pid, signal.SIGKILL)  # it is not waited for yet, so the ID is its own
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
-            raise PluginFailed(
-                f"The library {file.name!r} did not list its tools in {LIST_SECONDS:g} s."
-            ) from None
+    call = ProcessCall(
+        list_tools, (file, digest), {}, ctx=None, timeout=LIST_SECONDS, context=copy_context()
+    )
+    child = WorkerProcess()
     try:
-        told = json.loads(answer)
-    except ValueError:
+        listed = child.run(call)
+    except CallExpired:
         raise PluginFailed(
-            f"The library {file.name!r} ended its process while it was loaded: "
-            f"{_ending(child.returncode)}."
+            f"The library {file.name!r} did not list its tools in {LIST_SECONDS:g} s."
         ) from None
-    if "error" in told:
-        raise PluginFailed(told["error"])
-    if not is_array(told["tools"]):
-        raise PluginFailed(f"The library {file.name!r} lists its tools not as a JSON array.")
-    if not told["tools"]:
-        raise PluginFailed(f"The library {file.name!r} has no tools.")
-    return told["tools"]
-
-
-def _ending(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
+    except ProcessDied as died:
+        raise PluginFailed(f"The library {file.name!r} could not be loaded: {died}") from None
+    finally:
+        child.kill()
+    if not is_array(listed) or not listed:
+        raise PluginFailed(f"The library {file.name!r} lists no tools; it needs a JSON array.")
+    return listed

@@ -1,7 +1,6 @@
 """Native libraries, as seen by the child process that loads and calls them.
 
-Nothing here runs in the process of the agent: a library may crash, exit or hang.
-`python -m treadle.plugins.native PATH SHA256` writes the tools of one as JSON.
+No library is loaded into the process of the agent: it may crash, exit or hang.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import ctypes
 import hashlib
 import json
 import os
-import sys
 import tempfile
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
@@ -103,6 +101,15 @@ class Library:
             raise PluginFailed(
                 f"{function}() of {self._path.name!r} returned something else than JSON: {error}"
             ) from None
+
+
+def list_tools(path: Path, digest: str) -> Any:
+    """Return what a library says of its tools, in a process that may be lost.
+
+    Raises:
+        PluginFailed: it cannot be loaded, or says nothing that can be read.
+    """
+    return Library(path, digest).tools()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,19 +212,3 @@ def _loaded(path: Path, content: bytes) -> ctypes.CDLL:
 
 def _json_bytes(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-
-
-def main(path: str, digest: str) -> None:
-    """Write the tools of a library, or why there are none, to standard output as JSON."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the library prints is no answer
-    try:
-        told = {"tools": Library(Path(path), digest).tools()}
-    except PluginFailed as error:
-        told = {"error": str(error)}
-    with answers:
-        json.dump(told, answers)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
