@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         InvalidTool,
         LeaseLost,
         LimitReached,
+        MCPFailed,
         MissingExtra,
         MissingKey,
         ModelError,
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     )
     from treadle.limits import Limits
     from treadle.messages import (
+        Artefact,
         Audio,
         Citation,
         File,
@@ -118,6 +120,7 @@ __all__ = [
     "ApprovalDecided",
     "ApprovalRequested",
     "Approve",
+    "Artefact",
     "AskApproval",
     "Audio",
     "AuthenticationFailed",
@@ -149,6 +152,7 @@ __all__ = [
     "LeaseLost",
     "LimitReached",
     "Limits",
+    "MCPFailed",
     "MemoryStore",
     "Message",
     "Middleware",
@@ -234,7 +238,7 @@ _ROOMS = {
         "AuthenticationFailed BadReply ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
         "DefinitionChanged DuplicateTool IncompleteReply InvalidId InvalidInput "
-        "InvalidTool LeaseLost LimitReached MissingExtra MissingKey ModelError "
+        "InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey ModelError "
         "ModelFilesError ModelTimeout "
         "NewerJournal NoModel NotStorable OutputInvalid Overloaded PluginFailed RateLimited "
         "RevisionConflict RunError RunFailed RunNotFound RunSuperseded StoreError StoreUnavailable "
@@ -248,7 +252,7 @@ _ROOMS = {
     ),
     "treadle.limits": "Limits",
     "treadle.messages": (
-        "Audio Citation File Hosted Image Message Reasoning Text ToolCall ToolResult"
+        "Artefact Audio Citation File Hosted Image Message Reasoning Text ToolCall ToolResult"
     ),
     "treadle.models.retry": "Retry",
     "treadle.ports.approval": "Approve Deny Edit PendingCall",

@@ -42,6 +42,7 @@ __all__ = [
     "child_streams",
     "client_credentials",
     "http",
+    "identity_assertion",
     "oauth",
     "oauth_values",
     "open_session",
@@ -56,6 +57,9 @@ VERSION = metadata.version("treadle")
 IS_TWO = find_spec("mcp_types") is not None
 """Whether the SDK is version 2: one `Client`, and httpx2 in place of httpx."""
 http: Any = import_module("httpx2" if IS_TWO else "httpx")
+identity_assertion: Any = (
+    import_module("mcp.client.auth.extensions.identity_assertion") if IS_TWO else None
+)
 REFUSAL: type[Exception] = getattr(exceptions, "MCPError", None) or exceptions.McpError  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType] the name in version 1
 LISTS = {
     "tools": "list_tools",

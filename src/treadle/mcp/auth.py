@@ -122,4 +122,22 @@ class OAuth:
     tokens: TokenStore = field(default_factory=MemoryTokens, repr=False)
 
 
-Auth = Bearer | ClientCredentials | OAuth
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityAssertion:
+    """OAuth for people who are signed in with their company already; nobody opens a browser.
+
+    `assertion` gets from the company's identity provider a signed statement (an ID-JAG) for the
+    audience and the resource that it is called with; `issuer` is the server that takes it for a
+    token, and the only one that is ever sent it. Needs version 2 of the `mcp` package.
+    """
+
+    client_id: str
+    client_secret: str = field(repr=False)
+    issuer: str
+    assertion: Callable[[str, str], Awaitable[str]] = field(repr=False)
+    scope: str | None = None
+    method: ClientAuth = "client_secret_basic"
+    tokens: TokenStore = field(default_factory=MemoryTokens, repr=False)
+
+
+Auth = Bearer | ClientCredentials | IdentityAssertion | OAuth

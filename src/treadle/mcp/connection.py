@@ -334,11 +334,11 @@ def _is_closed(error: BaseException) -> bool:
     return refusal is not None and refusal[:2] == CLOSED
 
 
-def _leaf(error: Any) -> BaseException:
+def _leaf(error: BaseException) -> BaseException:
     """Return the first real error in a group of them."""
-    if not isinstance(error, BaseExceptionGroup):
+    inside: list[BaseException] = list(getattr(error, "exceptions", ()))
+    if not inside:
         return error
-    inside: list[Any] = list(error.exceptions)
     return _leaf(next((each for each in inside if isinstance(each, Exception)), inside[0]))
 
 

@@ -6,9 +6,16 @@ import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from treadle.errors import MCPFailed
-from treadle.mcp._sdk import IS_TWO, client_credentials, oauth, oauth_values
-from treadle.mcp.auth import Auth, Bearer, ClientCredentials, OAuth, TokenStore
+from treadle.errors import ConfigError, MCPFailed
+from treadle.mcp._sdk import IS_TWO, client_credentials, identity_assertion, oauth, oauth_values
+from treadle.mcp.auth import (
+    Auth,
+    Bearer,
+    ClientCredentials,
+    IdentityAssertion,
+    OAuth,
+    TokenStore,
+)
 
 
 def provider_of(auth: Auth | None, url: str) -> Any:
@@ -18,6 +25,8 @@ def provider_of(auth: Auth | None, url: str) -> Any:
             return None
         case ClientCredentials():
             return _for_a_program(auth, url)
+        case IdentityAssertion():
+            return _for_an_employee(auth, url)
         case OAuth():
             return _for_a_person(auth, url)
 
@@ -31,6 +40,21 @@ def _for_a_program(auth: ClientCredentials, url: str) -> Any:
         )
     return client_credentials.ClientCredentialsOAuthProvider(
         url, store, auth.client_id, auth.client_secret or "", auth.method, **scope
+    )
+
+
+def _for_an_employee(auth: IdentityAssertion, url: str) -> Any:
+    if identity_assertion is None:
+        raise ConfigError("IdentityAssertion needs version 2 of the mcp package.")
+    return identity_assertion.IdentityAssertionOAuthProvider(
+        url,
+        _Tokens(auth.tokens),
+        auth.client_id,
+        auth.client_secret,
+        auth.issuer,
+        auth.assertion,
+        auth.scope,
+        auth.method,
     )
 
 
