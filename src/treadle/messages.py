@@ -177,12 +177,29 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=Fals
             return {}
 
 
+class Artefact(Struct, frozen=True, gc=False):
+    """A tool's output that was too long for the model, kept whole with its conversation.
+
+    `digest` is its SHA-256 in hex, `size` its bytes as UTF-8.
+    """
+
+    digest: str
+    size: int
+    lines: int
+
+    @property
+    def id(self) -> str:
+        """What the model calls it."""
+        return f"out_{self.digest[:12]}"
+
+
 class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True, gc=False):
     """The answer to one tool call.
 
     `parts` is what the model reads. `packed` is the tool's own value when it is more than text,
     in the lossless plain form of `treadle.values`; `value` gives it back. `synthetic` marks a
-    result that no tool produced, because its call was interrupted.
+    result that no tool produced, because its call was interrupted. With an `artefact` the text is
+    only the ends of what the tool returned, and `value` is that text.
     """
 
     call_id: str
@@ -192,6 +209,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True, gc=
     packed: Plain | UnsetType = UNSET
     synthetic: bool = False
     provider: Opaque | None = None
+    artefact: Artefact | None = None
 
     @property
     def text(self) -> str:

@@ -36,7 +36,7 @@ from treadle.journal import (
     Verdict,
     ViewReset,
 )
-from treadle.messages import Message, Thread, ToolResult
+from treadle.messages import Artefact, Message, Thread, ToolResult
 from treadle.open_calls import OpenCalls
 from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
@@ -101,7 +101,8 @@ class View:
     was interrupted has a result marked `synthetic`, in the view only. `inbox` are the messages that
     wait, `receipts` what became of each that was queued, `open` the calls of the last reply, as
     long as nothing came after them: what they asked of the run may not have been obeyed yet. `held`
-    is each yes that holds for the rest of the conversation, by what it is for.
+    is each yes that holds for the rest of the conversation, by what it is for, `artefacts` are the
+    outputs that were too long for the model, by ID.
     """
 
     def __init__(self) -> None:
@@ -113,6 +114,7 @@ class View:
         self.forked: Forked | None = None
         self.open: OpenCalls | None = None
         self.held: dict[str, ApprovalDecided] = {}
+        self.artefacts: dict[str, Artefact] = {}
         self.weighed: tuple[int, int] = (0, 0)
         self._settled = Thread()
 
@@ -213,6 +215,9 @@ class View:
         if not any(call.id == call_id for call in opened.calls):
             return
         opened.ended[call_id] = entry
+        for result in (*entry.links, entry.result):
+            if result.artefact is not None:
+                self.artefacts[result.artefact.id] = result.artefact
         self._write(entry)
         record = self.runs[entry.run_id]
         record.usage = record.usage + entry.usage
@@ -285,6 +290,7 @@ class View:
             last.status = "superseded"  # what it was about is gone
         self.open = None
         self.held.clear()
+        self.artefacts.clear()
         self._settled = Thread(entry.messages)
 
     def _forked(self, entry: Forked) -> None:

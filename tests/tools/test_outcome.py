@@ -42,7 +42,7 @@ async def test_long_output_is_cut_at_both_ends() -> None:
 
     text = results_of(await run_calls([dump], asked("1", "dump")))[0].text
 
-    assert 900 < len(text.encode()) <= 1_000
+    assert 900 < len(text.encode()) <= 1_000, "whole lines where they leave little empty"
     assert text.startswith("line 0 ")
     assert text.endswith("line 9999 é")
     assert "bytes in all" in text
@@ -63,9 +63,9 @@ async def test_long_output_is_cut_between_characters(most: int) -> None:
     text = results_of(await run_calls([dump], asked("1", "dump")))[0].text
 
     assert most - 10 < len(text.encode()) <= most
-    assert set(text.replace("\n[... 15000 bytes in all, the middle is left out ...]\n", "")) == {
-        "€"
-    }
+    head, marker, tail = text.split("\n")
+    assert "15000 bytes in all" in marker
+    assert set(head + tail) == {"€"}
 
 
 async def test_a_result_that_cannot_be_told() -> None:

@@ -26,7 +26,7 @@ from treadle.journal import (
     RunEnded,
     ViewReset,
 )
-from treadle.messages import Message, Thread, UserPart
+from treadle.messages import Artefact, Message, Thread, UserPart
 from treadle.ports.approval import PendingCall
 from treadle.ports.store import ConversationStatus, Head, Store
 from treadle.state.scoped import State
@@ -148,6 +148,23 @@ class Conversation:
     async def pending(self) -> Sequence[PendingCall]:
         """Return the calls that wait for a decision; `agent.resume` takes the decisions."""
         return pending(await read_view(self._store, self.id))
+
+    async def artefacts(self) -> Sequence[Artefact]:
+        """Return what is known of outputs that were too long for the model, the oldest first."""
+        return list((await read_view(self._store, self.id)).artefacts.values())
+
+    async def artefact(self, artefact: Artefact | str) -> str:
+        """Return an output that was too long for the model, whole; by its ID or as it was told.
+
+        Raises:
+            InvalidInput: there is no such artefact in this conversation.
+        """
+        known = (await read_view(self._store, self.id)).artefacts
+        found = known.get(artefact if isinstance(artefact, str) else artefact.id)
+        if found is None:
+            there = ", ".join(known) or "it has none"
+            raise InvalidInput(f"Conversation {self.id!r} has no {artefact!r:.80}: {there}.")
+        return (await self._store.get(self.id, found.digest)).decode()
 
     async def steer(self, *inputs: str | UserPart) -> Receipt:
         """Say something to the run under way, wherever it is, or to the next one.

@@ -136,6 +136,8 @@ class Loop:
 
     def _request(self) -> ModelRequest:
         work = self._work
+        if work.shelf.known and not work.reads:
+            work.offer_reading()
         return ModelRequest(
             messages=work.thread,
             system=work.system,

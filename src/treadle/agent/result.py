@@ -30,6 +30,8 @@ class RunResult(Generic[OutputT]):
     without the system prompt; pass it back as `history=`. `turns` counts model replies, `seconds`
     is wall-clock time, `tool_results` has every result, also those inside chains. `reason` is the
     text of a pause or a cancel. `pending` are the calls of a paused run that wait for a decision.
+    `artefacts` are the outputs that were too long for the model, whole, by ID, where the run had no
+    store; else `Conversation.artefact` has them.
     """
 
     output: OutputT
@@ -44,6 +46,7 @@ class RunResult(Generic[OutputT]):
     state: State = field(default_factory=State)
     reason: str = ""
     pending: list[PendingCall] = field(default_factory=list[PendingCall])
+    artefacts: dict[str, str] = field(default_factory=dict[str, str])
 
 
 AnyResult = RunResult[Any]

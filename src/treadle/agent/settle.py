@@ -127,6 +127,7 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         state=work.state if work.state is not None else State(),
         reason=ending.reason,
         pending=work.pending if ending.stop_reason == "paused" else [],
+        artefacts=work.shelf.texts if work.opened else {},
     )
 
 

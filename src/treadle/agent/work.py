@@ -35,13 +35,15 @@ from treadle.limits import Budget
 from treadle.messages import Message, ToolResult
 from treadle.ports.approval import PendingCall
 from treadle.ports.context import RunContext, RunFacts
-from treadle.ports.model import ModelReply
+from treadle.ports.model import ModelReply, ToolSpec
 from treadle.ports.store import Store
 from treadle.prompts.render import render_instructions
 from treadle.state.scoped import State
 from treadle.tools.approval import NOTHING_HELD, Approvals
+from treadle.tools.artefact import Shelf
 from treadle.tools.execute import ToolRunner
 from treadle.tools.outcome import ToolOutcome
+from treadle.tools.registry import ToolRegistry
 from treadle.usage import NOTHING
 
 
@@ -51,13 +53,15 @@ class Work:
     `answers` are the results of a reply whose calls are being run. `answers_by_tool` is whether
     typed output comes as a tool call. `stop` is how the run is to end early, and `task` the one
     that carries it out, whose caller had cancelled it `cancels` times before. `opened` is whether
-    the run has begun. `written` is how many of the context's writes the journal has.
+    the run has begun. `written` is how many of the context's writes the journal has. `reads` is
+    whether the model is offered to read long outputs.
     """
 
     ctx: RunContext
     ids: CallIds
     asker: Asker
     runner: ToolRunner
+    shelf: Shelf
 
     def __init__(self, setup: RunSetup, start: RunStart) -> None:
         self.setup = setup
@@ -83,12 +87,28 @@ class Work:
         self.cancels = 0
         self.stop: Ending | None = None
         self.system = ""
-        self.specs = setup.registry.specs
         self.answers_by_tool = _answers_by_tool(setup)
-        if setup.output is not None and self.answers_by_tool:
-            self.specs = (*self.specs, setup.output.tool_spec)
+        self.specs = self._specs_of(setup.registry)
+        self.reads = False
         self.written = 0
         self._timer: asyncio.TimerHandle | None = None
+
+    def _specs_of(self, registry: ToolRegistry) -> tuple[ToolSpec, ...]:
+        output = self.setup.output
+        if output is None or not self.answers_by_tool:
+            return registry.specs
+        return (*registry.specs, output.tool_spec)
+
+    def offer_reading(self) -> None:
+        """Offer the tool that reads long outputs, from now on to the end of the conversation.
+
+        Not from the beginning: it would cost every conversation its tokens, while a change of the
+        tools costs one its prompt cache, once, where 10,000 tokens came anew anyway.
+        """
+        self.reads = True
+        if len(self.setup.registry):
+            self.runner.registry = registry = self.setup.registry.reading
+            self.specs = self._specs_of(registry)
 
     def record_into(self, store: Store) -> Recorder:
         """Return the recorder of this run in a store."""
@@ -235,6 +255,10 @@ class Work:
         """Build the parts that work on the thread and this state."""
         setup, start = self.setup, self.start
         self.state = state
+        recorder = self.recorder
+        known = {} if recorder is None else recorder.view.artefacts
+        store = None if recorder is None else recorder.store
+        self.shelf = Shelf(store, start.conversation_id, known, setup.profile.window)
         facts = RunFacts(
             run_id=start.run_id,
             conversation_id=start.conversation_id,
@@ -245,10 +269,11 @@ class Work:
             state=state,
             report=Progress(self.bus, self.span),
         )
+        facts.artefacts = self.shelf
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
-        held = NOTHING_HELD if self.recorder is None else self.recorder.view.held
+        held = NOTHING_HELD if recorder is None else recorder.view.held
         self.runner = ToolRunner(
             setup.registry,
             facts,
@@ -258,6 +283,8 @@ class Work:
             journal=self.recorder,
             approvals=Approvals(setup.registry, setup.approval, held),
         )
+        if known:
+            self.offer_reading()
         self.opened = True
 
 

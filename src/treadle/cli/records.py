@@ -135,4 +135,5 @@ def _tool_result(result: ToolResult) -> dict[str, Any]:
         "name": result.name,
         "output": result.text,
         "is_error": result.is_error,
+        **({} if result.artefact is None else {"artefact": plain_record(result.artefact)}),
     }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
+from treadle.errors import ToolError
 from treadle.limits import Budget
+from treadle.ports.artefacts import Artefacts
 from treadle.state.scoped import Scope, ScopedState, State, StateWrite, WriteGuard
 from treadle.usage import NOTHING, Usage
 
@@ -20,10 +22,14 @@ else:
 
 
 class RunFacts:
-    """What all contexts of one run share. `report` is how progress reaches the events."""
+    """What all contexts of one run share. `report` is how progress reaches the events.
+
+    `artefacts` are set where long outputs are kept.
+    """
 
     __slots__ = (
         "agent",
+        "artefacts",
         "budget",
         "conversation_id",
         "deps",
@@ -53,6 +59,7 @@ class RunFacts:
         self.budget = budget
         self.state = state
         self.report = report
+        self.artefacts: Artefacts | None = None
 
 
 class RunContext(Generic[DepsT]):
@@ -147,6 +154,18 @@ class RunContext(Generic[DepsT]):
             if self._closed:
                 self._state.close()
         return self._state
+
+    @property
+    def artefacts(self) -> Artefacts:
+        """The conversation's outputs that were too long for the model.
+
+        Raises:
+            ToolError: this run keeps none.
+        """
+        found = self._facts.artefacts
+        if found is None:
+            raise ToolError("No outputs are kept here.")
+        return found
 
     @property
     def writes(self) -> tuple[StateWrite, ...]:

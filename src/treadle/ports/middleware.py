@@ -56,7 +56,7 @@ class Middleware:
     async def after_tool(
         self, ctx: RunContext, call: ToolCall, result: ToolResult
     ) -> ToolResult | None:
-        """Return another result, or None for no change."""
+        """Return another result, or None for no change. A long one is still whole here."""
         return None
 
     async def before_final(self, ctx: RunContext, output: Any) -> Any:

@@ -23,8 +23,17 @@ from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
 from treadle.state.scoped import StateWrite, WriteGuard
 from treadle.tools.approval import Approvals, asked_midway
+from treadle.tools.artefact import fits, fitted
 from treadle.tools.failure import CallFailed, as_fatal, decoded, fatal_of, meant
-from treadle.tools.outcome import ToolOutcome, cut, describe, error_result, result_of
+from treadle.tools.hooks import after_tool, before_tool
+from treadle.tools.outcome import (
+    MOST_ERROR_BYTES,
+    ToolOutcome,
+    cut,
+    describe,
+    error_result,
+    result_of,
+)
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.signature import ArgumentsInvalid, parse_arguments
 from treadle.tools.threads import THREADS
@@ -157,7 +166,7 @@ class ToolRunner:
         except CallFailed as failure:
             outcome = ToolOutcome(
                 call=first,
-                result=error_result(first, str(failure)),
+                result=error_result(first, str(failure), None),
                 stage=failure.stage,
                 fatal=failure.fatal,
             )
@@ -189,8 +198,27 @@ class ToolRunner:
             self.cut[first.id] = cancelled
             self._tell_finished(cancelled, span, time.perf_counter() - started)
             raise
+        outcome = await self._fitted(outcome, call.name, tries)
         self._tell_finished(outcome, span, time.perf_counter() - started)
         return outcome
+
+    async def _fitted(
+        self, outcome: ToolOutcome, name: str, tries: list[RunContext]
+    ) -> ToolOutcome:
+        """Return the outcome with the result that the model gets, its whole text kept."""
+        result, tool = outcome.result, self.registry.get(name)
+        most = MOST_ERROR_BYTES if tool is None or result.is_error else tool.max_output
+        if fits(result, self._facts.artefacts, most):
+            return outcome
+        reader = self.registry.reader
+        try:
+            short = await fitted(result, most, self._facts.artefacts, reader)
+        except asyncio.CancelledError:  # it has run: what it came to is known
+            usage, writes = _used(tries)
+            short = await fitted(result, most, None, reader)
+            self.cut[outcome.call.id] = replace(outcome, result=short, usage=usage, writes=writes)
+            raise
+        return replace(outcome, result=short)
 
     async def _attempt(
         self, first: ToolCall, call: ToolCall, tries: list[RunContext], span: str
@@ -198,7 +226,7 @@ class ToolRunner:
         tool, arguments = self._prepare(call, span)
         keywords = decoded(tool, arguments)
         if self._hooks.before_tool:
-            answer = await self._before(tries[-1], call, keywords)
+            answer = await before_tool(self._hooks, tries[-1], call, keywords)
             if isinstance(answer, ToolResult):
                 result = replace(answer, call_id=first.id, name=first.name)
                 return ToolOutcome(call=first, result=result)
@@ -210,12 +238,8 @@ class ToolRunner:
                 raise CallFailed(denial, "approval")
         value = await self._call(tool, call, tries, arguments, keywords, span)
         result = _as_result(first, value, tool)
-        for after_tool in self._hooks.after_tool:
-            try:
-                rewritten = await after_tool(tries[-1], call, result) or result
-                result = replace(rewritten, call_id=first.id, name=first.name)
-            except ToolError as error:
-                raise CallFailed(str(error), "execution") from None
+        if self._hooks.after_tool:
+            result = await after_tool(self._hooks, tries[-1], call, result)
         return ToolOutcome(call=first, result=result, control=_control(tool, value))
 
     def _prepare(self, call: ToolCall, span: str) -> tuple[Tool, dict[str, Any]]:
@@ -233,19 +257,6 @@ class ToolRunner:
             shown = _shown(arguments)
             self._watch.emit(ToolRequested, span, self._parent_span, call.id, call.name, shown)
         return found, arguments
-
-    async def _before(
-        self, ctx: RunContext, call: ToolCall, arguments: dict[str, Any]
-    ) -> dict[str, Any] | ToolResult:
-        for before_tool in self._hooks.before_tool:
-            try:
-                answer = await before_tool(ctx, call, arguments)
-            except ToolError as error:
-                raise CallFailed(str(error), "execution") from None
-            if isinstance(answer, ToolResult):
-                return answer
-            arguments = arguments if answer is None else answer
-        return arguments
 
     async def _call(
         self,
@@ -345,7 +356,7 @@ def _shown(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _as_result(call: ToolCall, value: object, tool: Tool) -> ToolResult:
     try:
-        return result_of(call, value, tool.max_output)
+        return result_of(call, value)
     except NotStorable as error:
         raise CallFailed(
             f"Tool {tool.name!r} ran, but its result cannot be told: {error}",

@@ -43,9 +43,12 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     audit: tuple[ApprovalDecided, ...] = ()
 
 
-def error_result(call: ToolCall, text: str, max_output: int = MOST_ERROR_BYTES) -> ToolResult:
+def error_result(
+    call: ToolCall, text: str, max_output: int | None = MOST_ERROR_BYTES
+) -> ToolResult:
     """Return the result that tells the model what went wrong, in at most `max_output` bytes."""
-    return ToolResult(call.id, call.name, (Text(cut(clean(text), max_output)),), is_error=True)
+    told = clean(text) if max_output is None else cut(clean(text), max_output)
+    return ToolResult(call.id, call.name, (Text(told),), is_error=True)
 
 
 def describe(error: BaseException) -> str:
@@ -58,8 +61,8 @@ def describe(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
-def result_of(call: ToolCall, value: object, max_output: int) -> ToolResult:
-    """Turn what a tool returned into the call's result.
+def result_of(call: ToolCall, value: object) -> ToolResult:
+    """Turn what a tool returned into the call's result, however long.
 
     Text stays text, parts stay parts, everything else becomes JSON for the model and is kept in
     its own type beside it. A control value stands for its `output`.
@@ -68,18 +71,18 @@ def result_of(call: ToolCall, value: object, max_output: int) -> ToolResult:
         NotStorable: the value has no JSON form; the message names its type.
     """
     if isinstance(value, str):
-        return ToolResult(call.id, call.name, _text_parts(value, max_output))
+        return ToolResult(call.id, call.name, _text_parts(value))
     if type(value) in PLAIN:
-        return _structured(call, value, max_output)
+        return _structured(call, value)
     if isinstance(value, Next | Finish):
-        return result_of(call, value.output, max_output)
+        return result_of(call, value.output)
     if isinstance(value, Interrupt):
         told = value.reason if value.output is None else value.output
-        return result_of(call, told, max_output)
+        return result_of(call, told)
     parts = _parts_of(value)
     if parts:
-        return ToolResult(call.id, call.name, _capped(parts, max_output))
-    return _structured(call, value, max_output)
+        return ToolResult(call.id, call.name, _cleaned(parts))
+    return _structured(call, value)
 
 
 def cut(text: str, max_bytes: int) -> str:
@@ -101,16 +104,16 @@ def middle_left_out(size: int) -> str:
     return f"\n[... {size} bytes in all, the middle is left out ...]\n"
 
 
-def _structured(call: ToolCall, value: object, max_output: int) -> ToolResult:
-    text = cut(json_text(value), max_output)
+def _structured(call: ToolCall, value: object) -> ToolResult:
+    text = json_text(value)
     try:
         return with_value(call.id, call.name, value, text)
     except NotStorable:  # its class is not registered: the model's JSON form is all there is
         return ToolResult(call.id, call.name, (Text(text),))
 
 
-def _text_parts(text: str, max_output: int) -> tuple[Text, ...]:
-    text = cut(clean(text), max_output)
+def _text_parts(text: str) -> tuple[Text, ...]:
+    text = clean(text)
     return (Text(text),) if text else ()
 
 
@@ -129,9 +132,8 @@ def _parts_of(value: object) -> tuple[ResultPart, ...]:
     return known if len(known) == len(parts) else ()
 
 
-def _capped(parts: tuple[ResultPart, ...], max_output: int) -> tuple[ResultPart, ...]:
-    capped = (
-        Text(cut(clean(part.text), max_output), part.provider) if type(part) is Text else part
-        for part in parts
+def _cleaned(parts: tuple[ResultPart, ...]) -> tuple[ResultPart, ...]:
+    cleaned = (
+        Text(clean(part.text), part.provider) if type(part) is Text else part for part in parts
     )
-    return tuple(part for part in capped if type(part) is not Text or part.text)
+    return tuple(part for part in cleaned if type(part) is not Text or part.text)

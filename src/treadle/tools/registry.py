@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any
 
 from msgspec.json import encode as encode_json
@@ -11,18 +12,21 @@ from msgspec.json import encode as encode_json
 from treadle.errors import DuplicateTool
 from treadle.ports.model import ToolSpec
 from treadle.ports.tool import ToolProtocol
+from treadle.tools.artefact import READER
 from treadle.tools.names import nearest, safe_name
+from treadle.tools.reading import reading_tool
 from treadle.tools.tool import Tool, as_tool
 
 
 class ToolRegistry:
     """An immutable set of tools. `specs` is one tuple object, whose bytes encoders can keep."""
 
-    __slots__ = ("_definition", "_tools", "specs")
+    __slots__ = ("_definition", "_reading", "_tools", "specs")
 
     def __init__(self, tools: Iterable[Tool | ToolProtocol | Callable[..., Any]] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._definition: dict[str, str] | None = None
+        self._reading: ToolRegistry | None = None
         for item in tools:
             found = as_tool(item)
             name = safe_name(found.name)
@@ -60,6 +64,23 @@ class ToolRegistry:
                 for name, found in self._tools.items()
             }
         return self._definition
+
+    @property
+    def reader(self) -> str:
+        """The name of the tool that reads long outputs: one that no tool has."""
+        return next(
+            name
+            for n in count(1)
+            if (name := READER if n == 1 else f"{READER}_{n}") not in self._tools
+        )
+
+    @property
+    def reading(self) -> ToolRegistry:
+        """The same tools with the one that reads long outputs: always the same object."""
+        if self._reading is None:
+            reader = reading_tool().replace(name=self.reader)
+            self._reading = ToolRegistry([*self._tools.values(), reader])
+        return self._reading
 
     def unknown(self, name: str) -> str:
         """Return the text that answers a call of a tool that is not here."""
