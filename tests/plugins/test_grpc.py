@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ import pytest
 from tests.plugins.conftest import run_calls
 from tests.plugins.wire import Plugin, put, put_property, put_struct
 from treadle import Agent, ConfigError, DuplicateTool, Image, PluginFailed
-from treadle.plugins import TLS, connect_grpc
+from treadle.plugins import connect_grpc
 from treadle.testing import ScriptedModel, calls
 
 Serve = Callable[..., str]
@@ -340,175 +337,3 @@ async def test_another_event_loop_is_told(serve: Serve) -> None:
         result = await asyncio.to_thread(lambda: asyncio.run(run_calls(tools, ("echo", {}))))
 
     assert "belongs to the event loop that connected it" in result.tool_results[0].text
-
-
-@pytest.mark.parametrize(
-    ("address", "problem"),
-    [
-        ("", "no address"),
-        (7, "no address"),
-        ("http://127.0.0.1:1", "no address|URL"),
-        ("plugins", "no port"),
-        (":50051", "no port"),
-        ("127.0.0.1:", "no port"),
-        ("127.0.0.1:99999", "no port"),
-        ("192.0.2.1:50051", "not this machine"),
-        ("localhost.example:50051", "not this machine"),
-        ("127.0.0.1.example:50051", "not this machine"),
-        ("dns:///plugins.example:50051", "not this machine"),
-    ],
-)
-def test_wrong_addresses(address: Any, problem: str) -> None:
-    """Each is refused before anything is connected; plain text leaves this machine for no one."""
-    with pytest.raises(ConfigError, match=problem):
-        connect_grpc([address])
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["localhost:1", "127.8.9.1:1", "[::1]:1", "ipv4:127.0.0.1:1", "ipv6:[::1]:1", "unix:/run/x"],
-)
-def test_this_machine(address: str) -> None:
-    """Addresses of this machine need no TLS."""
-    assert repr(connect_grpc(address)) == f"GrpcPlugins({address!r})"
-
-
-def test_wrong_options() -> None:
-    """Each is refused with what to do."""
-    with pytest.raises(ConfigError, match="listed twice"):
-        connect_grpc(["127.0.0.1:1", "127.0.0.1:1"])
-    with pytest.raises(ConfigError, match="pass a list"):
-        connect_grpc("127.0.0.1:1", send_metadata="user_id")
-    with pytest.raises(ConfigError, match="connect_timeout=0 "):
-        connect_grpc("127.0.0.1:1", connect_timeout=0)
-    with pytest.raises(ConfigError, match="max_bytes=-1 "):
-        connect_grpc("127.0.0.1:1", max_bytes=-1)
-    with pytest.raises(ConfigError, match="timeout=0 "):
-        connect_grpc("127.0.0.1:1", timeout=0)
-    with pytest.raises(ConfigError, match="'x-token' or its value") as raised:
-        connect_grpc("127.0.0.1:1", headers={"x-token": "hush\nhush"})
-    assert "hush" not in str(raised.value)
-    assert connect_grpc("192.0.2.1:1", insecure=True)
-    assert connect_grpc("192.0.2.1:1", tls=TLS())
-
-
-@pytest.fixture
-def pems(tmp_path: Path) -> Path:
-    """Make an authority, and certificates of a server and a client, with openssl."""
-    names = {"server": "subjectAltName=DNS:plugins.example", "client": "subjectAltName=DNS:me"}
-    commands = [
-        "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority"
-    ]
-    for name, alternative in names.items():
-        (tmp_path / f"{name}.ext").write_text(alternative)
-        commands.append(
-            f"req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj /CN=x"
-        )
-        signing = f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2"
-        commands.append(f"{signing} -extfile {name}.ext -out {name}.pem")
-    for command in commands:
-        subprocess.run(["openssl", *command.split()], cwd=tmp_path, check=True, capture_output=True)
-    return tmp_path
-
-
-@pytest.mark.e2e
-async def test_tls(serve: Serve, pems: Path) -> None:
-    """Both sides show certificates; without the right ones nothing is loaded."""
-    key, chain, roots = (
-        (pems / name).read_bytes() for name in ("server.key", "server.pem", "ca.pem")
-    )
-    credentials = grpc.ssl_server_credentials([(key, chain)], roots, require_client_auth=True)
-    address = serve(Plugin(), 0, credentials)
-    mine = {"certificate": pems / "client.pem", "key": str(pems / "client.key")}
-
-    tls = TLS(roots=roots, server_name="plugins.example", **mine)
-    async with connect_grpc(address, tls=tls) as plugins:
-        result = await run_calls(plugins.tools, ("echo", {}))
-        assert not result.tool_results[0].is_error
-
-    for wrong in (
-        None,
-        TLS(roots=roots, server_name="plugins.example"),
-        TLS(roots=roots, server_name="other.example", **mine),
-        TLS(server_name="plugins.example", **mine),
-    ):
-        with pytest.raises(PluginFailed, match=r"UNAVAILABLE|DEADLINE"):
-            async with connect_grpc(address, tls=wrong, connect_timeout=5):
-                pytest.fail("nothing may be loaded")
-
-
-async def test_wrong_certificates(tmp_path: Path) -> None:
-    """Files that are missing or no PEM are told before anything is connected."""
-    with pytest.raises(ConfigError, match="both the client's certificate and its key"):
-        TLS(certificate=b"x")
-    with pytest.raises(ConfigError, match=r"cannot read '.*gone\.pem': No such file"):
-        async with connect_grpc("127.0.0.1:1", tls=TLS(roots=tmp_path / "gone.pem")):
-            pytest.fail("nothing may be loaded")
-    with pytest.raises(ConfigError, match="PEM"):
-        async with connect_grpc("127.0.0.1:1", tls=TLS(roots=b"\x30\x82")):
-            pytest.fail("nothing may be loaded")
-    assert "hush" not in repr(TLS(certificate=b"x", key=b"hush"))
-
-
-@pytest.fixture
-def served() -> Iterator[Callable[[int], tuple[int, subprocess.Popen[str]]]]:
-    """Run a plugin server as a process of its own; gives its port and the process."""
-    begun: list[subprocess.Popen[str]] = []
-
-    def begin(port: int = 0) -> tuple[int, subprocess.Popen[str]]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.plugins.wire", str(port)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        begun.append(process)
-        assert process.stdout is not None
-        return int(process.stdout.readline()), process
-
-    yield begin
-    for process in begun:
-        process.kill()
-        process.communicate()
-
-
-Served = Callable[..., tuple[int, subprocess.Popen[str]]]
-
-
-@pytest.mark.e2e
-async def test_a_server_that_dies_and_comes_back(served: Served) -> None:
-    """Calls under way and new ones are error results, no hangs; the first after a restart works."""
-    port, process = await asyncio.to_thread(served)
-    async with connect_grpc(f"127.0.0.1:{port}") as plugins:
-        assert await answers(plugins.tools, {"numbers": [1, 2]}) == (False, "sum 3")
-
-        dying = asyncio.ensure_future(answers(plugins.tools, {"numbers": [], "sleep": 60}))
-        await asyncio.sleep(0.5)
-        process.kill()
-        failed, text = await asyncio.wait_for(dying, 10)
-        assert failed
-        assert "UNAVAILABLE" in text
-        for _ in range(3):
-            failed, text = await asyncio.wait_for(answers(plugins.tools, {"numbers": []}), 10)
-            assert failed
-            assert "UNAVAILABLE" in text
-
-        await asyncio.to_thread(served, port)
-        assert await answers(plugins.tools, {"numbers": [3, 4]}) == (False, "sum 7")
-
-
-@pytest.mark.e2e
-async def test_a_server_that_stops_answering(served: Served) -> None:
-    """A frozen server costs the timeout and no more, and is used again once it goes on."""
-    port, process = await asyncio.to_thread(served)
-    async with connect_grpc(f"127.0.0.1:{port}", timeout=1) as plugins:
-        process.send_signal(signal.SIGSTOP)
-        failed, _ = await asyncio.wait_for(answers(plugins.tools, {"numbers": [1]}), 10)
-        assert failed
-        process.send_signal(signal.SIGCONT)
-        assert await answers(plugins.tools, {"numbers": [1]}) == (False, "sum 1")
-
-
-async def answers(tools: Any, arguments: dict[str, Any]) -> tuple[bool, str]:
-    (found,) = (await run_calls(tools, ("sum_up", arguments))).tool_results
-    return found.is_error, found.text.splitlines()[0].partition("{")[0]
