@@ -298,17 +298,9 @@ class ToolRunner:
 
     def _tell_finished(self, outcome: ToolOutcome, span: str, seconds: float) -> None:
         if self._watch.live:
-            call, result = outcome.call, outcome.result
-            self._watch.emit(
-                ToolFinished,
-                span,
-                self._parent_span,
-                call.id,
-                call.name,
-                result,
-                seconds,
-                outcome.stage,
-            )
+            call = outcome.call
+            fields = (call.id, call.name, outcome.result, seconds, outcome.stage)
+            self._watch.emit(ToolFinished, span, self._parent_span, *fields)
 
 
 def _invoke(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> Coroutine[Any, Any, Any]:
