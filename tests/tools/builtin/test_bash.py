@@ -8,13 +8,13 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from tests.tools.builtin.conftest import Call
+from tests.tools.builtin.left import running
 from treadle import Agent, Tool, ToolError, ToolResult
 from treadle.testing import ScriptedModel, calls
 from treadle.tools import bash_tool
@@ -42,17 +42,6 @@ def mark() -> Iterator[str]:
     found = f"{300 + secrets.randbelow(600)}.{secrets.randbelow(10**9):09}"
     yield found
     assert running(found) == []
-
-
-def running(mark: str) -> list[int]:
-    """Return the processes that have this in their command line, whatever namespace they are in."""
-    found: list[int] = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdecimal() and int(process.name) != os.getpid():
-            with suppress(OSError):  # it may be gone by now
-                if mark.encode() in (process / "cmdline").read_bytes():
-                    found.append(int(process.name))
-    return found
 
 
 @pytest.fixture(params=["auto", None], ids=["in a sandbox", "without"])

@@ -1,0 +1,346 @@
+"""What a command may try, and which back ends contain it: the table of the docs.
+
+An attack is a Python program that prints REACHED when it got what it wanted. `place` has the paths
+and numbers that it needs, and `harm` looks from outside for what it has done.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.tools.builtin.left import running
+from treadle.sandboxes import SandboxLimits
+
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What is around a sandbox: a folder beside the workspace, a process, sockets, a terminal."""
+
+    workspace: Path
+    outside: Path
+    victim: int
+    tcp: int
+    udp: int
+    abstract: str
+    terminal: str
+    own_file: str
+    heard: Callable[[], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """One row of the table. `local` is whether the back end that contains little contains it."""
+
+    title: str
+    program: str
+    landlock: bool = True
+    local: bool = False
+    depends: bool = False
+    """Whether it is up to the user and the machine what comes of it without walls."""
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
+    seconds: float = 20
+    harm: Callable[[Place], bool] = lambda _: False
+
+    def contained_by(self, backend: str) -> bool:
+        """Return what the docs say."""
+        return {"bubblewrap": True, "landlock": self.landlock, "local": self.local}[backend]
+
+    def written_for(self, place: Place) -> str:
+        """Return the program, with what is around it."""
+        names: dict[str, Any] = {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in ((name, getattr(place, name)) for name in place.__slots__)
+            if not callable(value)
+        }
+        return f"import os, sys, socket, time, ctypes\nplace = {names!r}\n{self.program}"
+
+
+def _mode(place: Place) -> bool:
+    return stat.S_IMODE((place.outside / "secret.txt").stat().st_mode) != 0o640
+
+
+def _written(place: Place) -> bool:
+    return (place.outside / "new.txt").exists()
+
+
+ATTACKS = (
+    Attack(
+        title="read a file outside the workspace",
+        program="print(open(place['outside'] + '/secret.txt').read()); print('REACHED')",
+    ),
+    Attack(
+        title="write a file outside the workspace",
+        program="open(place['outside'] + '/new.txt', 'w').write('x'); print('REACHED')",
+        harm=_written,
+    ),
+    Attack(
+        title="leave by `..`",
+        program="print(open('../outside/secret.txt').read()); print('REACHED')",
+    ),
+    Attack(
+        title="leave by a symbolic link",
+        program="""
+os.symlink(place['outside'], 'way')
+print(open('way/secret.txt').read())
+open('way/new.txt', 'w').write('x')
+print('REACHED')
+""",
+        harm=_written,
+    ),
+    Attack(
+        title="leave by a hard link",
+        program="""
+os.link(place['outside'] + '/secret.txt', 'mine')
+print(open('mine').read())
+print('REACHED')
+""",
+    ),
+    Attack(
+        title="change the mode or times of a file outside",
+        program="""
+for change in (lambda p: os.chmod(p, 0o777), lambda p: os.utime(p, (1, 1))):
+    try:
+        change(place['outside'] + '/secret.txt')
+        print('REACHED')
+    except OSError:
+        pass
+""",
+        harm=_mode,
+    ),
+    Attack(
+        title="read secrets in the environment",
+        program="print('REACHED' if 'CANARY' in repr(os.environ) else 'nothing')",
+        local=True,
+    ),
+    Attack(
+        title="read the environment or memory of another process, by `/proc`",
+        program="""
+for pid in (place['victim'], os.getppid()):
+    for name in ('environ', 'mem', 'maps'):
+        try:
+            with open(f"/proc/{pid}/{name}", 'rb') as file:
+                if name == 'maps' or name == 'mem' or b'CANARY' in file.read():
+                    print('REACHED' if pid == place['victim'] else '')
+        except OSError:
+            pass
+""",
+    ),
+    Attack(
+        title="connect to a server on this machine, TCP",
+        program="""
+socket.create_connection(('127.0.0.1', place['tcp']), 2).sendall(b'hello')
+print('REACHED')
+""",
+        harm=lambda place: place.heard(),
+    ),
+    Attack(
+        title="send to a server on this machine, UDP",
+        program="""
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'hello', ('127.0.0.1', place['udp']))
+""",
+        harm=lambda place: place.heard(),
+    ),
+    Attack(
+        title="connect to an abstract Unix socket",
+        program="""
+one = socket.socket(socket.AF_UNIX)
+one.connect('\\0' + place['abstract'])
+print('REACHED')
+""",
+    ),
+    Attack(
+        title="talk to a Unix socket outside the workspace",
+        program="""
+where = place['outside'] + '/socket'
+try:
+    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'hello', where)
+except OSError:
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.sendto(b'hello', where)
+""",
+        harm=lambda place: place.heard(),
+    ),
+    Attack(
+        title="reach the host of a virtual machine (vsock)",
+        program="socket.socket(40, socket.SOCK_STREAM); print('REACHED')",
+        depends=True,
+    ),
+    Attack(
+        title="signal another process",
+        program="os.kill(place['victim'], 18); print('REACHED')",  # harmless, but a signal
+    ),
+    Attack(
+        title="trace another process, or read its memory by a call",
+        program="""
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(16, place['victim'], None, None) == 0:
+    libc.ptrace(17, place['victim'], None, None)
+    print('REACHED')
+own, far = ctypes.create_string_buffer(8), ctypes.c_void_p(0x1000)
+class Vector(ctypes.Structure):
+    _fields_ = [('at', ctypes.c_void_p), ('size', ctypes.c_size_t)]
+here, there = Vector(ctypes.addressof(own), 8), Vector(0x1000, 8)
+libc.process_vm_readv(place['victim'], ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+print('REACHED' if ctypes.get_errno() == 14 else ctypes.get_errno())
+""",
+        depends=True,
+    ),
+    Attack(
+        title="lower the limits or the priority of another process",
+        program="""
+import resource
+for change in (
+    lambda: resource.prlimit(place['victim'], resource.RLIMIT_CORE, (0, 0)),
+    lambda: os.setpriority(os.PRIO_PROCESS, place['victim'], 19),
+    lambda: os.sched_setaffinity(place['victim'], {0}),
+):
+    try:
+        change()
+        print('REACHED')
+    except OSError:
+        pass
+""",
+    ),
+    Attack(
+        title="gain rights by a setuid program",
+        program="print('REACHED' if ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) == 0 else 'cannot')",
+    ),
+    Attack(
+        title="make namespaces of its own",
+        program="print('REACHED' if ctypes.CDLL(None).unshare(0x10020000) == 0 else 'cannot')",
+        depends=True,
+    ),
+    Attack(
+        title="put input into a terminal (TIOCSTI)",
+        program="""
+import fcntl, termios
+terminal = os.open(place['terminal'], os.O_RDWR | os.O_NOCTTY)
+fcntl.ioctl(terminal, termios.TIOCSTI, b'x')
+print('REACHED')
+""",
+        depends=True,
+    ),
+    Attack(
+        title="rewrite the sandbox's own program",
+        program="os.close(os.open(place['own_file'], os.O_WRONLY | os.O_APPEND)); print('REACHED')",
+        depends=True,
+    ),
+    Attack(
+        title="fork without end",
+        program="""
+count = 0
+try:
+    while count < 300:
+        if os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+        count += 1
+except OSError:
+    pass
+time.sleep(0.3)
+print('REACHED' if count > 60 else count)
+""",
+        local=True,
+        limits=SandboxLimits(processes=50),
+    ),
+    Attack(
+        title="take memory without end, in one process",
+        program="""
+held = []
+try:
+    while len(held) < 60:
+        held.append(bytearray(10_000_000))
+except MemoryError:
+    pass
+print('REACHED' if len(held) == 60 else len(held))
+""",
+        local=True,
+        limits=SandboxLimits(memory=200 * MB),
+    ),
+    Attack(
+        title="take memory without end, in several processes or shared between them",
+        program="""
+import mmap
+for _ in range(8):
+    if os.fork() == 0:
+        held = bytearray(b'x' * 80_000_000)
+        time.sleep(8)
+        os._exit(0)
+shared = mmap.mmap(-1, 300_000_000)
+for at in range(0, 300_000_000, 4096):
+    shared[at] = 1
+time.sleep(3)
+print('REACHED')
+""",
+        local=True,
+        limits=SandboxLimits(memory=200 * MB),
+    ),
+    Attack(
+        title="hide memory where no process counts for it",
+        program="""
+libc = ctypes.CDLL(None)
+print('REACHED' if libc.memfd_create(b'x', 0) >= 0 or libc.shmget(0, 4096, 0o1600) >= 0 else '')
+""",
+    ),
+    Attack(
+        title="fill the workspace with one file",
+        program="""
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with open('large', 'wb', 0) as file:
+    for _ in range(30):
+        file.write(bytes(1_000_000))
+print('REACHED')
+""",
+        local=True,
+        limits=SandboxLimits(file_size=10 * MB),
+    ),
+    Attack(
+        title="fill the folder for temporary files",
+        program="""
+places = [os.environ['TMPDIR']]
+if places == ['/tmp']:
+    places.append('/dev/shm')
+for folder in places:
+    try:
+        for n in range(30):
+            with open(f'{folder}/{n}', 'wb', 0) as file:
+                assert file.write(bytes(1_000_000)) == 1_000_000
+        print('REACHED')
+    except (OSError, AssertionError) as error:
+        print(error)
+""",
+        landlock=False,
+        limits=SandboxLimits(tmp_size=10 * MB),
+    ),
+    Attack(
+        title="make files in the folders of the system",
+        program="""
+for folder in ('/', '/dev', '/etc', '/home', '/run', '/usr', '/var', '/var/tmp'):
+    try:
+        os.open(folder, os.O_TMPFILE | os.O_WRONLY)
+        print('REACHED')
+    except OSError:
+        pass
+""",
+    ),
+    Attack(
+        title="stay as a daemon after the time is out",
+        program="""
+for _ in range(2):
+    if os.fork():
+        time.sleep(60)
+    os.setsid()
+time.sleep(60)
+""",
+        local=True,
+        seconds=1,
+        harm=lambda place: bool(running(str(place.workspace))),
+    ),
+)

@@ -1,0 +1,69 @@
+"""What stands around a sandbox: something to steal, somebody to harm, somebody to talk to."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import treadle.tools.builtin.launcher
+from tests.sandboxes.attacks import Place
+
+SLEEPER = "import time; time.sleep(600)"
+
+
+def _listening(kind: int, address: object, family: int, stack: ExitStack) -> socket.socket:
+    listener = stack.enter_context(socket.socket(family, kind))
+    listener.bind(address)  # pyright: ignore[reportArgumentType] of either family
+    if kind == socket.SOCK_STREAM:
+        listener.listen()
+    return listener
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """A workspace, and beside it a secret, a process with another, and open sockets."""
+    workspace, outside = tmp_path / "work", tmp_path / "outside"
+    workspace.mkdir()
+    outside.mkdir()
+    secret = outside / "secret.txt"
+    secret.write_text("CANARY")
+    secret.chmod(0o640)
+    monkeypatch.setenv("SOME_API_KEY", "CANARY")
+    with ExitStack() as stack:
+        victim = stack.enter_context(
+            subprocess.Popen([sys.executable, "-c", SLEEPER], env={"KEY": "CANARY"})
+        )
+        stack.callback(victim.kill)
+        inet, unix = socket.AF_INET, socket.AF_UNIX
+        tcp = _listening(socket.SOCK_STREAM, ("127.0.0.1", 0), inet, stack)
+        udp = _listening(socket.SOCK_DGRAM, ("127.0.0.1", 0), inet, stack)
+        abstract = f"treadle-{os.urandom(8).hex()}"
+        listeners = [
+            tcp,
+            udp,
+            _listening(socket.SOCK_STREAM, f"\0{abstract}", unix, stack),
+            _listening(socket.SOCK_DGRAM, str(outside / "socket"), unix, stack),
+        ]
+        master, slave = os.openpty()
+        stack.callback(os.close, master)
+        stack.callback(os.close, slave)
+        yield Place(
+            workspace=workspace,
+            outside=outside,
+            victim=victim.pid,
+            tcp=tcp.getsockname()[1],
+            udp=udp.getsockname()[1],
+            abstract=abstract,
+            terminal=os.ttyname(slave),
+            own_file=treadle.tools.builtin.launcher.__file__,
+            heard=lambda: bool(select.select(listeners, [], [], 0)[0]),
+        )
+        assert victim.poll() is None, "the process outside was ended"
