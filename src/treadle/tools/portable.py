@@ -60,25 +60,27 @@ def packed_error(error: BaseException) -> PackedError:
 
     from treadle.tools.outcome import describe  # noqa: PLC0415
 
-    content: bytes | None = None
-    if isinstance(error, Exception):
-        try:
-            content = packed(error)
-            unpacked(content)
-        except Exception:  # noqa: BLE001 whatever it is: there is the text
-            content = None
-    text = describe(error) if isinstance(error, Exception) else f"raised {error!r}"
-    return content, text, "".join(format_exception(error))
+    trace = "".join(format_exception(error))
+    if not isinstance(error, Exception) or isinstance(error, StopIteration | StopAsyncIteration):
+        return None, f"raised {error!r}", trace  # it would end what waits for the call
+    try:
+        content = packed(error)
+        unpacked(content)
+    except Exception:  # noqa: BLE001 a class may raise anything; there is the text
+        content = None
+    return content, describe(error), trace
 
 
 def unpacked_error(content: bytes | None, text: str, trace: str) -> Exception:
     """Return what `packed_error` was given, or a RuntimeError with its text."""
-    error: Any = RuntimeError(text)
+    error: Exception = RuntimeError(text)
     if content is not None:
         try:
-            error = unpacked(content)
+            found_error = unpacked(content)
         except Exception as failure:  # noqa: BLE001 its class is not to be had here
             error.__cause__ = failure
+        else:
+            error = found_error if isinstance(found_error, Exception) else error
     error.add_note(f"It was raised in a worker process:\n{trace.rstrip()}")
     return error
 

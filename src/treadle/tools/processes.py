@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 from weakref import WeakMethod
@@ -51,7 +52,6 @@ class ToolProcesses:
         self._lanes = set()
         self._idle: list[Lane] = []
         self._waiting: deque[Job] = deque()
-        self._closing = False
 
     async def run(
         self,
@@ -100,13 +100,12 @@ class ToolProcesses:
     def close(self) -> None:
         """Kill all processes, and wait until they are gone; calls that run fail."""
         with self._lock:
-            lanes, self._idle, self._closing = list(self._lanes), [], True
-        for lane in lanes:
-            lane.stop()
+            lanes, self._idle = list(self._lanes), []
+            for lane in lanes:
+                lane.stop()
         for lane in lanes:
             lane.thread.join(STOP_SECONDS)
         atexit.unregister(self.close)
-        self._closing = False
 
     @property
     def pids(self) -> list[int]:
@@ -135,30 +134,36 @@ class ToolProcesses:
     def _work(self, lane: Lane) -> None:
         job: Job | None = lane.jobs.get()
         while job is not None:
-            lane.serve(*job)
-            function = job[0].function
-            del job  # an idle thread keeps nothing of the last call alive
-            if not self._closing:
-                lane.restart(function)
-            job = self._next(lane)
+            tell = lane.serve(*job)
+            if lane.ready:
+                job = self._release(lane)  # whoever is told may have the next call at once
+                tell()
+            else:
+                tell()
+                lane.restart(job[0].function)
+                job = self._release(lane)
+            del tell  # an idle thread keeps nothing of the last call alive
+            job = job or self._wait_for_job(lane)
         with self._lock:
             self._lanes.discard(lane)
-        lane.end(kindly=not self._closing)
+        lane.end()
 
-    def _next(self, lane: Lane) -> Job | None:
+    def _release(self, lane: Lane) -> Job | None:
+        """Return the call that has waited longest; without one the lane is idle from now on."""
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
-            if self._closing:
-                return None
-            self._idle.append(lane)
+            if not lane.stopped:
+                self._idle.append(lane)
+        return None
+
+    def _wait_for_job(self, lane: Lane) -> Job | None:
         try:
             return lane.jobs.get(timeout=self._idle_seconds)
         except Empty:
             with self._lock:
                 if lane in self._idle:
                     self._idle.remove(lane)
-                    self._lanes.discard(lane)
                     return None
             return lane.jobs.get()
 
@@ -171,9 +176,14 @@ class Lane:
         self.thread = threading.Thread(
             target=work, args=(self,), name="treadle-process", daemon=True
         )
+        self.stopped = False
         self._process: WorkerProcess | None = None
         self._last: Callable[..., Any] | None = None
-        self._broken = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether its process can take a call."""
+        return self._process is not None and self._process.alive
 
     @property
     def pid(self) -> int | None:
@@ -183,43 +193,44 @@ class Lane:
 
     def suits(self, call: ProcessCall) -> tuple[bool, bool]:
         """Return how well a call fits: best is the process that knows its function already."""
-        return self._last is call.function, self._process is not None
+        return self._last is call.function, self.ready
 
-    def serve(self, call: ProcessCall, job: Future[Any]) -> None:
-        """Run a call, and tell its job what came of it."""
+    def serve(self, call: ProcessCall, job: Future[Any]) -> Callable[[], object]:
+        """Run a call, and return what tells its job what came of it."""
         if not job.set_running_or_notify_cancel():
-            return
+            return _nothing
         self._last = call.function
         try:
             value = self._run(call)
         except CallStopped:
-            job.set_result(None)  # nobody looks at it
+            return partial(job.set_result, None)  # nobody looks at it
         except BaseException as error:  # noqa: BLE001 it is handed to whoever waits
-            job.set_exception(error)
-        else:
-            job.set_result(value)
+            return partial(job.set_exception, error)
+        return partial(job.set_result, value)
 
     def restart(self, function: Callable[..., Any]) -> None:
-        """After a process had to be killed, have the next one ready before it is asked for."""
-        if self._broken:
-            self._broken = False
-            try:
-                self._process = WorkerProcess()
-            except OSError:
-                return  # the call that needs it will tell
+        """When a process had to be killed, have the next one ready before it is asked for."""
+        if self._process is None or self.stopped:
+            return
+        try:
+            self._process = WorkerProcess()
+        except OSError:
+            self._process = None  # the call that needs it will tell
+        else:
             self._process.load(function)
 
     def stop(self) -> None:
         """Have the thread end, and its process killed; from another thread."""
+        self.stopped = True
         process = self._process
         if process is not None:
             process.hang_up()
         self.jobs.put(None)
 
-    def end(self, *, kindly: bool) -> None:
-        """End the process: let it run to its end, or kill it."""
+    def end(self) -> None:
+        """End the process: let an idle one run to its end, or kill it."""
         if self._process is not None:
-            if kindly:
+            if not self.stopped:
                 self._process.end()
             self._process.kill()
 
@@ -230,11 +241,11 @@ class Lane:
 
     def _run(self, call: ProcessCall) -> Any:
         """Run a call; one whose idle process has died meanwhile runs in a new one."""
-        if self._process is not None:
+        if self._process is not None and self._process.alive:
             try:
                 return self._run_in(self._process, call)
             except ProcessDied as died:
-                if died.begun:
+                if died.begun or self.stopped:
                     raise
         self._process = WorkerProcess()
         return self._run_in(self._process, call)
@@ -249,9 +260,10 @@ class Lane:
             except CallStopped:
                 process.kill()
                 raise
-            finally:
-                if not process.alive:
-                    self._process, self._broken = None, True
+
+
+def _nothing() -> None:
+    """Tell nobody: the call was cancelled before it began."""
 
 
 PROCESSES = ToolProcesses()
