@@ -54,11 +54,26 @@ def load_agent(reference: str) -> AnyAgent:
     Raises:
         ConfigError: that names no agent, or its module cannot be imported.
     """
+    found, module = load(reference, kind="agent")
+    if not isinstance(found, Agent):
+        kind = type(found).__name__
+        raise ConfigError(
+            f"{reference!r} is no agent; its type is {kind}.{_instead('', module, ())}"
+        )
+    return found  # pyright: ignore[reportUnknownVariableType] its type arguments are not known at run time
+
+
+def load(reference: str, *, kind: str) -> tuple[object, ModuleType]:
+    """Import what `module:attribute` names, which is to be of some kind; return it and its module.
+
+    Raises:
+        ConfigError: that names nothing, or its module cannot be imported.
+    """
     name, _, attribute = reference.partition(":")
     if not name or not attribute:
         raise ConfigError(
-            f"{reference!r} names no agent; write module:attribute, for example my_agents:writer. "
-            "A question of several words goes in quotes."
+            f"{reference!r} names no {kind}; write module:attribute, for example my_agents:writer."
+            + (" A question of several words goes in quotes." if kind == "agent" else "")
         )
     if name.endswith(".py") or "/" in name:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")
@@ -71,12 +86,7 @@ def load_agent(reference: str) -> AnyAgent:
                 f"Module {name!r} has no {attribute!r}.{_instead(attribute, module, vars(module))}"
             )
         found = getattr(found, step)
-    if not isinstance(found, Agent):
-        kind = type(found).__name__
-        raise ConfigError(
-            f"{reference!r} is no agent; its type is {kind}.{_instead('', module, ())}"
-        )
-    return found  # pyright: ignore[reportUnknownVariableType] its type arguments are not known at run time
+    return found, module
 
 
 def _import(name: str) -> ModuleType:

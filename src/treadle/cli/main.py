@@ -14,6 +14,7 @@ from typing import Any
 from treadle import __version__
 from treadle.cli.chat import describe_chat
 from treadle.cli.conversations import describe_conversations
+from treadle.cli.mcp import describe_mcp
 from treadle.cli.models import describe_models
 from treadle.cli.options import Command, add_debug, show_help
 from treadle.cli.printing import complain
@@ -31,6 +32,7 @@ COMMANDS = (
         "list, show, fork and delete conversations of a store",
         describe_conversations,
     ),
+    ("mcp", "offer agents and tools to clients of the Model Context Protocol", describe_mcp),
     ("models", "show and fetch the models that run on this machine", describe_models),
 )
 

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from msgspec.structs import replace
-
 from treadle.errors import InvalidInput, InvalidTool, TreadleError
-from treadle.mcp.server_asking import asking, decisions_of
+from treadle.mcp.server_asking import asking, decisions_of, with_problem
 from treadle.mcp.server_progress import Progress, report_of_event
 from treadle.mcp.server_wire import (
     Answer,
@@ -214,12 +212,12 @@ class OfferedAgent:
         decisions, problem = decisions_of(call.answers, pending)
         if not decisions:
             dismissed = not problem and all(each.call_id in call.answers for each in pending)
-            return told.otherwise if dismissed else _with_problem(told, problem)
+            return told.otherwise if dismissed else with_problem(told, problem)
         run = self._resume(told.state.partition(":")[2], decisions)
         try:
             return self._told(run, await self._ended(run, client))
         except InvalidInput as error:  # an edit that the tool does not take; the call still waits
-            return _with_problem(told, str(error))
+            return with_problem(told, str(error))
 
 
 def _waits(name: str, run_id: str, outcome: Outcome) -> str:
@@ -239,15 +237,3 @@ def _shown(call: PendingCall) -> str:
 
 def _left(name: str, run_id: str) -> str:
     return f"{name} has paused, and nobody let it go on. Somebody has to resume run {run_id}."
-
-
-def _with_problem(told: Asking, problem: str) -> Asking:
-    """Return the questions once more, with what was wrong with the answers."""
-    if not problem:
-        return told
-    return replace(
-        told,
-        questions=tuple(
-            replace(each, message=f"{problem} {each.message}") for each in told.questions
-        ),
-    )

@@ -6,10 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treadle.mcp.server_wire import Answer, Asking, Question, Wire
-from treadle.messages import ToolCall
-from treadle.ports.approval import Approve, Decision, Deny, Edit, PendingCall
+from msgspec.structs import replace
 
+from treadle.mcp.server_wire import Answer, Asking, Question, Wire
+from treadle.ports.approval import Approve, Decision, Deny, Edit, PendingCall
+from treadle.tools.arguments import ArgumentsInvalid
+from treadle.tools.schema_check import SchemaDecoder
+
+WHOLE = "answer"
+"""The field of a form that takes a whole answer as JSON."""
 MOST_SHOWN = 4_000
 """Characters of a call's arguments that a question shows."""
 
@@ -32,8 +37,30 @@ def question_about(call: PendingCall, who: str) -> Question:
     return Question(
         id=call.call_id,
         message=f"{who} wants to call {call.name} with {shown}.{why}",
-        schema=form(arguments),
+        schema=form(arguments) if call.schema is None else _as_form(call.schema),
     )
+
+
+def _as_form(schema: Wire) -> Wire:
+    """Return a form for an answer of some schema: as it is, when it is flat, else one text."""
+    properties: dict[str, Wire] = schema.get("properties", {})
+    if all(_is_field(each) for each in properties.values()) and "$defs" not in schema:
+        return {key: schema[key] for key in ("type", "properties", "required") if key in schema}
+    text: Wire = {
+        "type": "string",
+        "title": "Answer",
+        "description": f"As JSON of this schema: {json.dumps(schema, ensure_ascii=False)}",
+    }
+    return {"type": "object", "properties": {WHOLE: text}, "required": [WHOLE]}
+
+
+def _is_field(schema: Wire) -> bool:
+    """Whether the protocol has a field of that kind: one value, or a choice of several texts."""
+    kind = schema.get("type")
+    if kind == "array":
+        items: Wire = schema.get("items", {})
+        return "enum" in items or "anyOf" in items
+    return kind in ("string", "integer", "number", "boolean")
 
 
 def form(arguments: str) -> Wire:
@@ -63,7 +90,7 @@ def form(arguments: str) -> Wire:
     }
 
 
-def decision_of(answer: Answer, call: PendingCall | ToolCall) -> Decision | None:
+def decision_of(answer: Answer, call: PendingCall) -> Decision | None:
     """Return what was decided, None when nobody decided.
 
     Raises:
@@ -73,6 +100,8 @@ def decision_of(answer: Answer, call: PendingCall | ToolCall) -> Decision | None
         return None
     if answer.action == "decline":
         return Deny("Somebody at the client declined it.")
+    if call.schema is not None:
+        return _answer(answer.content, call.schema)
     verdict = answer.content.get("decision")
     if verdict == "deny":
         return Deny(str(answer.content.get("reason") or ""))
@@ -102,6 +131,24 @@ def decisions_of(
         if decision is not None:
             decided[call.call_id] = decision
     return decided, " ".join(problems)
+
+
+def _answer(content: Mapping[str, Any], schema: Wire) -> Edit:
+    given = dict(content)
+    if _as_form(schema).get("required") == [WHOLE] and WHOLE not in schema.get("properties", {}):
+        given = _arguments(content.get(WHOLE))
+    try:
+        return Edit(SchemaDecoder(schema).decode(given))
+    except ArgumentsInvalid as error:
+        raise NotReadable(str(error)) from None
+
+
+def with_problem(told: Asking, problem: str) -> Asking:
+    """Return the questions once more, with what was wrong with the answers."""
+    if not problem:
+        return told
+    questions = tuple(replace(each, message=f"{problem} {each.message}") for each in told.questions)
+    return replace(told, questions=questions)
 
 
 def _arguments(given: object) -> dict[str, Any]:

@@ -7,24 +7,27 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
 from treadle.events import Event
 from treadle.ids import new_stamp
 from treadle.limits import Budget, Limits
-from treadle.mcp.server_asking import NotReadable, asking, decision_of
+from treadle.mcp.server_asking import NotReadable, asking, decision_of, with_problem
 from treadle.mcp.server_progress import Reports
-from treadle.mcp.server_wire import Asking, Call, Client, Wire, text_result, tool_result
+from treadle.mcp.server_wire import Asking, Call, Client, Refused, Wire, text_result, tool_result
 from treadle.messages import ToolCall
-from treadle.ports.approval import Approve, Deny, Edit, PendingCall
+from treadle.ports.approval import Approve, Decision, Deny, Edit, PendingCall
 from treadle.ports.context import RunContext, RunFacts
 from treadle.state.scoped import State
 from treadle.tools.approval import needs_approval
 from treadle.tools.execute import ToolRunner
+from treadle.tools.outcome import ToolOutcome
 from treadle.tools.registry import ToolRegistry
 
 CALL = "call"
 """The ID of the one call there is."""
-ASKED = "tool"
-"""The state of a call that waits: it has not begun, so there is nothing to remember."""
 
 
 class Silence:
@@ -34,6 +37,26 @@ class Silence:
 
     def emit(self, kind: type[Event], span_id: str, parent_id: str | None, *fields: Any) -> None:
         """Nobody listens."""
+
+
+class Standing(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a call has come that asks: all that there is to it, since it is kept by the client.
+
+    `asked` is what it waits for, `answers` what it has been told while it ran.
+    """
+
+    arguments: dict[str, Any]
+    approved: bool = False
+    answers: tuple[dict[str, Any], ...] = ()
+    asked: PendingCall | None = None
+
+    def after(self, decision: Approve | Edit) -> Standing:
+        """Return how it stands after a yes."""
+        wants_answer = self.asked is not None and self.asked.schema is not None
+        given = decision.arguments if isinstance(decision, Edit) else {}
+        arguments = self.arguments if wants_answer else {**self.arguments, **given}
+        answers = (*self.answers, given if wants_answer else {}) if self.approved else ()
+        return Standing(arguments=arguments, approved=True, answers=answers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,17 +78,56 @@ class OfferedTool:
         }
 
     async def call(self, call: Call, client: Client) -> Wire | Asking:
-        """Run the tool; the client hears what it reports."""
+        """Run the tool; the client hears what it reports, and answers what it asks."""
+        standing = _read(call)
+        if standing.asked is not None:
+            found = self._after(standing, standing.asked, call)
+            if not isinstance(found, Standing):
+                return found
+            standing = found
         reports = Reports(client)
         facts = self._facts(reports)
-        made = ToolCall(id=CALL, name=self.name, raw=json.dumps(call.arguments))
-        waiting = await self._waiting(made, facts)
-        if waiting is not None:
-            allowed = self._decided(call, waiting, made)
-            if not isinstance(allowed, ToolCall):
-                return allowed
-            made = allowed
+        if not standing.approved:
+            waiting = await self._waiting(standing, facts)
+            if waiting is not None:
+                return self._ask(replace(standing, asked=waiting), waiting)
+        outcome = await self._run(standing, facts, reports)
+        if outcome.asked is None:
+            return tool_result(outcome.result)
+        reason, schema = outcome.asked.reason, outcome.asked.schema
+        waiting = PendingCall(CALL, self.name, standing.arguments, reason, schema)
+        return self._ask(replace(standing, approved=True, asked=waiting), waiting)
+
+    def _after(
+        self, standing: Standing, waiting: PendingCall, call: Call
+    ) -> Standing | Wire | Asking:
+        """Return how a call stands with its answer, or its result, or the question once more."""
+        question = self._ask(standing, waiting)
+        try:
+            decision = _decision(call, waiting)
+        except NotReadable as problem:
+            return with_problem(question, str(problem))
+        match decision:
+            case None:
+                return question.otherwise
+            case Deny(reason=reason):
+                why = f": {reason}" if reason else "."
+                return text_result(f"{self.name} did not run: it was denied{why}", is_error=True)
+            case _:
+                return standing.after(decision)
+
+    def _ask(self, standing: Standing, waiting: PendingCall) -> Asking:
+        why = f" {waiting.reason}" if waiting.reason else ""
+        left = text_result(
+            f"{self.name} waits: somebody at the client has to decide on it.{why}", is_error=True
+        )
+        state = msgspec.json.encode(standing).decode()
+        return asking([waiting], self.server, state=state, otherwise=left)
+
+    async def _run(self, standing: Standing, facts: RunFacts, reports: Reports) -> ToolOutcome:
+        made = ToolCall(id=CALL, name=self.name, raw=json.dumps(standing.arguments))
         runner = ToolRunner(self.registry, facts, Silence(), parent_span="")
+        runner.answers[CALL] = standing.answers
         async with asyncio.TaskGroup() as group:
             telling = group.create_task(reports.send_all())
             try:
@@ -73,7 +135,7 @@ class OfferedTool:
             finally:
                 telling.cancel()
         await reports.send_waiting()
-        return tool_result(outcome.result)
+        return outcome
 
     def _facts(self, reports: Reports) -> RunFacts:
         stamp = new_stamp()
@@ -88,39 +150,29 @@ class OfferedTool:
             report=lambda _id, _tool, progress: reports.add(progress),
         )
 
-    async def _waiting(self, made: ToolCall, facts: RunFacts) -> PendingCall | None:
+    async def _waiting(self, standing: Standing, facts: RunFacts) -> PendingCall | None:
         """Return the call as one that waits for a decision, None when it may run at once."""
         tool = self.registry.get(self.name)
         if tool is None:
             return None
+        made = ToolCall(id=CALL, name=self.name, raw=json.dumps(standing.arguments))
         ctx: RunContext[Any] = RunContext(facts, call_id=CALL, tool=self.name)
         reason = await needs_approval(tool, made, ctx)
         return None if reason is None else PendingCall(CALL, self.name, made.arguments, reason)
 
-    def _decided(
-        self, call: Call, waiting: PendingCall, made: ToolCall
-    ) -> ToolCall | Wire | Asking:
-        """Return the call that may run, or else its result, or the question about it."""
-        left = text_result(
-            f"{self.name} did not run: somebody has to approve it first.", is_error=True
-        )
-        question = asking([waiting], self.server, state=ASKED, otherwise=left)
-        answer = call.answers.get(CALL)
-        if answer is None:
-            return question
-        try:
-            decision = decision_of(answer, waiting)
-        except NotReadable as problem:
-            return text_result(f"{self.name} did not run: {problem}", is_error=True)
-        match decision:
-            case None:
-                return left
-            case Deny(reason=reason):
-                why = f": {reason}" if reason else "."
-                return text_result(f"{self.name} did not run: it was denied{why}", is_error=True)
-            case Edit(arguments=arguments):
-                return ToolCall(
-                    id=CALL, name=self.name, raw=json.dumps({**made.arguments, **arguments})
-                )
-            case Approve():
-                return made
+
+def _decision(call: Call, waiting: PendingCall) -> Decision | None:
+    answer = call.answers.get(CALL)
+    if answer is None:
+        raise NotReadable("There was no answer.")
+    return decision_of(answer, waiting)
+
+
+def _read(call: Call) -> Standing:
+    """Return how a call stands; what the client kept is looked at as what strangers send."""
+    if call.state is None:
+        return Standing(arguments=call.arguments)
+    try:
+        return msgspec.json.decode(call.state, type=Standing)
+    except msgspec.DecodeError as error:
+        raise Refused("The state that came with the answers is not one of this server.") from error
