@@ -135,7 +135,12 @@ class Approvals:
         return ToolOutcome(call=first, result=result, stage="approval"), decision
 
     def denial(self, tool: Tool, name: str, values: dict[str, Any]) -> str | None:
-        """Return the text that refuses a call with these values, None where no rule denies it."""
+        """Return the text that refuses a call with these values, None where no rule denies it.
+
+        Rules are about the agent's tools, not about the one that reads long outputs.
+        """
+        if name not in self._registry:
+            return None
         for rules in (self.policy, tool.approval):
             if isinstance(rules, Rules):
                 ruling = rules.judge(name, tool.parameters, values)

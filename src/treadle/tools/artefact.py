@@ -20,7 +20,8 @@ from treadle.tools.pages import head_of, tail_of
 log = logging.getLogger(__name__)
 
 READER = "read_output"
-LEAST = 200  # bytes
+LEAST = 1_000
+"""So many bytes of a result fit into any window."""
 SHARE = 3 / 8
 """Bytes of one result for each token of the model's window: about an eighth of it."""
 ROOMY = 800  # bytes, from which the marker may say which lines are left out
@@ -79,7 +80,7 @@ class Shelf:
 def fits(result: ToolResult, artefacts: Artefacts | None, max_output: int) -> bool:
     """Whether the model gets a result's text as it is."""
     text = result.text
-    if len(text) * 4 <= LEAST:  # as most are, without asking anybody
+    if len(text) < 50:  # as most are, without asking anybody; no limit is below 200 bytes
         return True
     most = max_output if artefacts is None else artefacts.most(max_output)
     return len(text) * 4 <= most or len(text.encode()) <= most
