@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +27,24 @@ def serve() -> Iterator[Callable[..., str]]:
             return f"127.0.0.1:{port}"
 
         yield begin
+
+
+def compile_c(source: str | Path, into: Path, *flags: str) -> Path:
+    """Compile a library from a file or from a text in C."""
+    command = ["cc", "-shared", "-fPIC", *flags, "-o", str(into)]
+    if isinstance(source, Path):
+        subprocess.run([*command, str(source)], check=True)
+    else:
+        subprocess.run([*command, "-x", "c", "-"], input=source, text=True, check=True)
+    return into
+
+
+def compile_rust(source: Path, into: Path, *flags: str) -> Path:
+    """Compile a library in Rust, with the compiler of the path or of rustup."""
+    compiler = shutil.which("rustc") or Path.home() / ".cargo" / "bin" / "rustc"
+    command = [compiler, "--edition", "2021", "--crate-type", "cdylib", *flags, "-o", into]
+    subprocess.run([*command, source], cwd=into.parent, check=True)
+    return into
 
 
 async def run_calls(tools: Any, *asked: tuple[str, dict[str, Any]], **options: Any) -> RunResult:

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.conftest import run_calls
+from tests.plugins.conftest import compile_c, compile_rust, run_calls
 from treadle import (
     ConfigError,
     DuplicateTool,
@@ -36,15 +35,9 @@ Compile = Callable[[str], Path]
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the examples in C and in Rust, and the library that misbehaves."""
     place = tmp_path_factory.mktemp("libraries")
-    rogue = Path(__file__).parent / "rogue.c"
-    c = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"]
-    rust = ["rustc", "--edition", "2021", "--crate-type", "cdylib", "-O", "-D", "warnings"]
-    for command in (
-        [*c, "-o", "libsums.so", str(EXAMPLES / "sums.c")],
-        ["cc", "-shared", "-fPIC", "-w", "-o", "librogue.so", str(rogue)],
-        [*rust, "-o", "libwords.so", str(EXAMPLES / "words.rs")],
-    ):
-        subprocess.run(command, cwd=place, check=True)
+    compile_c(EXAMPLES / "sums.c", place / "libsums.so", "-O2", "-Wall", "-Wextra", "-Werror")
+    compile_c(Path(__file__).parent / "rogue.c", place / "librogue.so", "-w")
+    compile_rust(EXAMPLES / "words.rs", place / "libwords.so", "-O", "-D", "warnings")
     return place
 
 
@@ -57,17 +50,7 @@ async def load(path: Path, *pin: str, **options: Any) -> tuple[Tool, ...]:
 def compiled(tmp_path: Path) -> Compile:
     """Compile a text in C to a library."""
 
-    def compile_it(source: str) -> Path:
-        path = tmp_path / "libmade.so"
-        subprocess.run(
-            ["cc", "-shared", "-fPIC", "-w", "-x", "c", "-o", path, "-"],
-            input=source,
-            text=True,
-            check=True,
-        )
-        return path
-
-    return compile_it
+    return lambda source: compile_c(source, tmp_path / "libmade.so", "-w")
 
 
 @pytest.mark.e2e

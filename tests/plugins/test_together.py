@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.plugins.conftest import compile_c, compile_rust
 from treadle import Agent, Conversation, ToolFinished, ToolStarted, open_store, tool
 from treadle.journal import CallBegan, CallEnded
 from treadle.mcp import MCP
@@ -53,10 +54,8 @@ def wired() -> Iterator[str]:
 @pytest.fixture
 def local_tools(tmp_path: Path) -> list[Any]:
     """Compile and load the libraries, and load a folder of one module."""
-    sums, words = tmp_path / "libsums.so", tmp_path / "libwords.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", sums, EXAMPLES / "sums.c"], check=True)
-    rust = ["rustc", "--edition", "2021", "--crate-type", "cdylib", "-o", words]
-    subprocess.run([*rust, EXAMPLES / "words.rs"], cwd=tmp_path, check=True)
+    sums = compile_c(EXAMPLES / "sums.c", tmp_path / "libsums.so")
+    words = compile_rust(EXAMPLES / "words.rs", tmp_path / "libwords.so")
     folder = tmp_path / "plugins"
     folder.mkdir()
     (folder / "greet.py").write_text(
