@@ -29,6 +29,8 @@ Work = Callable[[Session], Awaitable[T]]
 CLOSED = (-32000, "Connection closed")
 FORGOTTEN = (-32600, "Session terminated")
 """How the SDK says that a connection has ended, and that a server does not know the session."""
+UNTOLD = "Server returned an error response"
+"""What the SDK says of a status of HTTP."""
 EXPLAINED = 0.6
 """Seconds that a process has to end and to say why, once it has closed its output."""
 LEAVING = 10.0
@@ -256,7 +258,7 @@ class Connection:
         )
 
     def _failure(self, error: BaseException) -> MCPFailed:
-        return failure_of(error, self._opening)
+        return failure_of(error, self._opening, self._tap.status)
 
     def _ended(self) -> MCPFailed:
         if self._reason is not None:
@@ -303,8 +305,8 @@ class Connection:
         return await current.ask(question)
 
 
-def failure_of(error: BaseException, opening: Opening) -> MCPFailed:
-    """Return any error of the SDK as ours, without secrets."""
+def failure_of(error: BaseException, opening: Opening, status: int = 0) -> MCPFailed:
+    """Return any error of the SDK as ours, without secrets; `status` is that of HTTP, if one."""
     found = _leaf(error)
     if isinstance(found, MCPFailed):
         return found
@@ -316,6 +318,9 @@ def failure_of(error: BaseException, opening: Opening) -> MCPFailed:
             f"{start} failed: {type(found).__name__}: {text}", server=opening.server, gone=True
         )
     code, said, extra = refusal
+    if said == UNTOLD and status:
+        hint = "; check its auth= and headers=" if status in (401, 403) else ""
+        said = f"it answered with HTTP status {status}{hint}"
     more = f" ({str(extra)[:500]})" if extra else ""
     gone = (code, said) in (CLOSED, FORGOTTEN)
     text = masked(f"{said}{more}", opening.secrets)

@@ -92,18 +92,20 @@ def with_defaults(schema: Any, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _says(texts: list[str], structured: Any) -> bool:
-    """Whether texts are nothing but the serialised form of a value."""
+    """Whether texts are nothing but the serialised form of a value, or of what it wraps."""
     if not texts:
         return False
-    inner = structured.get("result") if is_object(structured) and len(structured) == 1 else None
-    for value in (structured, inner):
-        if value is None:
-            continue
-        if any(_is(text, value) for text in ("\n".join(texts), "".join(texts))):
-            return True
-        if is_array(value) and len(value) == len(texts) and all(map(_is, texts, value)):
-            return True
-    return False
+    if any(_is(text, structured) for text in ("\n".join(texts), "".join(texts))):
+        return True
+    if not is_object(structured) or len(structured) != 1:
+        return False
+    ((key, inner),) = structured.items()
+    if isinstance(inner, str):
+        return inner in ("\n".join(texts), "".join(texts))
+    if key != "result":  # what servers call a value that is no object
+        return False
+    listed = is_array(inner) and len(inner) == len(texts) and all(map(_is, texts, inner))
+    return listed or _is("\n".join(texts), inner)
 
 
 def _is(text: str, value: Any) -> bool:

@@ -70,10 +70,11 @@ async def http_streams(address: Address, tap: Tap) -> AsyncGenerator[Any]:
     )
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:  # noqa: ARG001 what the SDK asks for
+        dress = _Dress(address, tap)
         return http.AsyncClient(
             auth=credentials,
             timeout=http.Timeout(CONNECT_SECONDS, read=None),
-            event_hooks={"request": [_Dress(address, tap).dress]},
+            event_hooks={"request": [dress.dress], "response": [dress.look]},
             follow_redirects=not IS_TWO,
         )
 
@@ -107,6 +108,11 @@ class _Dress:
         if token is not None:
             own["Authorization"] = f"Bearer {token}"
         request.headers.update(own)
+
+    async def look(self, response: Any) -> None:
+        """Note an answer that is an error; the SDK does not tell its status."""
+        if response.status_code >= 400 and response.request.method == "POST":
+            self._tap.status = response.status_code
 
     async def _token(self) -> str | None:
         auth = self._address.auth
