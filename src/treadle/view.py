@@ -215,9 +215,10 @@ class View:
         if not any(call.id == call_id for call in opened.calls):
             return
         opened.ended[call_id] = entry
-        for result in (*entry.links, entry.result):
-            if result.artefact is not None:
-                self.artefacts[result.artefact.id] = result.artefact
+        if entry.links or entry.result.artefact is not None:
+            for result in (*entry.links, entry.result):
+                if result.artefact is not None:
+                    self.artefacts[result.artefact.id] = result.artefact
         self._write(entry)
         record = self.runs[entry.run_id]
         record.usage = record.usage + entry.usage

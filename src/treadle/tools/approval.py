@@ -86,10 +86,10 @@ class Approvals:
     """What is to become of the calls of one run: by its rules, and by each yes that holds.
 
     `policy` are the rules for all tools, `held` what somebody has said yes to for the rest of the
-    conversation.
+    conversation. They are `idle` where every call may run.
     """
 
-    __slots__ = ("_registry", "held", "policy")
+    __slots__ = ("_registry", "held", "idle", "policy")
 
     def __init__(
         self,
@@ -100,6 +100,7 @@ class Approvals:
         self._registry = registry
         self.policy = policy
         self.held = held
+        self.idle = policy is None and not registry.asks
 
     def concern(self, tool: Tool | None) -> bool:
         """Whether there is anything to find out about calls of this tool."""

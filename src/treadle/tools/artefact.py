@@ -14,7 +14,7 @@ from treadle.messages import Artefact, Text, ToolResult
 from treadle.ports.artefacts import Artefacts
 from treadle.ports.store import Blobs
 from treadle.tools.names import nearest
-from treadle.tools.outcome import cut
+from treadle.tools.outcome import MOST_ERROR_BYTES, cut
 from treadle.tools.pages import head_of, tail_of
 
 log = logging.getLogger(__name__)
@@ -77,11 +77,21 @@ class Shelf:
         return self.texts[id].encode()
 
 
+def short_of(least_output: int, artefacts: Artefacts | None) -> int:
+    """Return how many characters fit whichever tool they are of."""
+    most = min(least_output, MOST_ERROR_BYTES)
+    return (most if artefacts is None else artefacts.most(most)) // 4
+
+
+def is_short(result: ToolResult, short: int) -> bool:
+    """Whether a result is one text of at most so many characters, as most are."""
+    parts = result.parts
+    return len(parts) == 1 and type(text := parts[0]) is Text and len(text.text) <= short
+
+
 def fits(result: ToolResult, artefacts: Artefacts | None, max_output: int) -> bool:
     """Whether the model gets a result's text as it is."""
     text = result.text
-    if len(text) < 50:  # as most are, without asking anybody; no limit is below 200 bytes
-        return True
     most = max_output if artefacts is None else artefacts.most(max_output)
     return len(text) * 4 <= most or len(text.encode()) <= most
 

@@ -23,7 +23,7 @@ from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
 from treadle.state.scoped import StateWrite, WriteGuard
 from treadle.tools.approval import Approvals, asked_midway
-from treadle.tools.artefact import fits, fitted
+from treadle.tools.artefact import fits, fitted, is_short, short_of
 from treadle.tools.failure import CallFailed, as_fatal, decoded, fatal_of, meant
 from treadle.tools.hooks import after_tool, before_tool
 from treadle.tools.outcome import (
@@ -69,6 +69,7 @@ class ToolRunner:
         "_hooks",
         "_journal",
         "_parent_span",
+        "_short",
         "_watch",
         "answers",
         "approvals",
@@ -95,6 +96,7 @@ class ToolRunner:
         self._parent_span = parent_span
         self._hooks = hooks
         self._journal = journal
+        self._short = short_of(registry.least_output, facts.artefacts)
         self.cut: dict[str, ToolOutcome] = {}
         self.notes: dict[str, str] = {}
         self.answers: dict[str, tuple[dict[str, Any], ...]] = {}
@@ -198,7 +200,8 @@ class ToolRunner:
             self.cut[first.id] = cancelled
             self._tell_finished(cancelled, span, time.perf_counter() - started)
             raise
-        outcome = await self._fitted(outcome, call.name, tries)
+        if not is_short(outcome.result, self._short):
+            outcome = await self._fitted(outcome, call.name, tries)
         self._tell_finished(outcome, span, time.perf_counter() - started)
         return outcome
 
@@ -232,7 +235,9 @@ class ToolRunner:
                 return ToolOutcome(call=first, result=result)
             if answer is not keywords:
                 arguments, keywords = answer, decoded(tool, answer)
-        if self.approvals.concern(tool):  # of what runs in the end: after edits and middleware
+        if not self.approvals.idle and self.approvals.concern(
+            tool
+        ):  # of what runs in the end: after edits and middleware
             denial = self.approvals.denial(tool, call.name, keywords)
             if denial is not None:
                 raise CallFailed(denial, "approval")

@@ -19,9 +19,12 @@ from treadle.tools.tool import Tool, as_tool
 
 
 class ToolRegistry:
-    """An immutable set of tools. `specs` is one tuple object, whose bytes encoders can keep."""
+    """An immutable set of tools. `specs` is one tuple object, whose bytes encoders can keep.
 
-    __slots__ = ("_definition", "_reading", "_tools", "specs")
+    `asks` is whether any tool has an `approval`, `least_output` the least `max_output`.
+    """
+
+    __slots__ = ("_definition", "_reading", "_tools", "asks", "least_output", "specs")
 
     def __init__(self, tools: Iterable[Tool | ToolProtocol | Callable[..., Any]] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -36,6 +39,9 @@ class ToolRegistry:
                     "rename one with @tool(name=...)."
                 )
             self._tools[name] = found
+        found_tools = self._tools.values()
+        self.asks = any(found.approval is not False for found in found_tools)
+        self.least_output = min((found.max_output for found in found_tools), default=0)
         self.specs = tuple(
             ToolSpec(name, found.description, found.parameters)
             for name, found in self._tools.items()
