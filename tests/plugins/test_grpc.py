@@ -159,6 +159,27 @@ async def test_something_else_that_listens() -> None:
                 pytest.fail("nothing may be loaded")
 
 
+async def test_cancelled_while_it_connects(serve: Serve) -> None:
+    """Whoever gives up waiting leaves no connection behind, and may try again."""
+    first = Plugin("one")
+    address = serve(first)
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        plugins = connect_grpc([address, f"127.0.0.1:{mute.getsockname()[1]}"])
+        entering = asyncio.ensure_future(plugins.__aenter__())
+        while first.called != LOADING:  # noqa: ASYNC110 the server is in other threads
+            await asyncio.sleep(0.01)
+        with pytest.raises(ConfigError, match="connected already"):
+            await plugins.__aenter__()
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+    assert_unconnected([address])
+    with pytest.raises(PluginFailed):
+        await plugins.__aenter__()
+
+
 async def test_two_servers_with_one_name(serve: Serve) -> None:
     """Which two is told."""
     first, second = serve(Plugin("same")), serve(Plugin("same"))

@@ -61,7 +61,10 @@ def test_wrong_options() -> None:
         connect_grpc("127.0.0.1:1", max_bytes=-1)
     with pytest.raises(ConfigError, match="timeout=0 "):
         connect_grpc("127.0.0.1:1", timeout=0)
-    with pytest.raises(ConfigError, match="'x-token' or its value") as raised:
+    for name in ("", "x token", "x-bin", ":path", "größe"):
+        with pytest.raises(ConfigError, match="no name of a header"):
+            connect_grpc("127.0.0.1:1", headers={name: "x"})
+    with pytest.raises(ConfigError, match="The value of the header 'x-token'") as raised:
         connect_grpc("127.0.0.1:1", headers={"x-token": "hush\nhush"})
     assert "hush" not in str(raised.value)
     assert connect_grpc("192.0.2.1:1", insecure=True)

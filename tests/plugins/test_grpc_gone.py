@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 
 from tests.plugins.conftest import run_calls
+from treadle import Agent, Limits, ToolFinished
 from treadle.plugins import connect_grpc
+from treadle.testing import ScriptedModel, calls
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,6 +78,43 @@ async def test_a_server_that_stops_answering(served: Served) -> None:
         assert failed
         process.send_signal(signal.SIGCONT)
         assert await answers(plugins.tools, {"numbers": [1]}) == (False, "sum 1")
+
+
+@pytest.mark.e2e
+async def test_many_calls_while_a_server_dies(served: Served) -> None:
+    """Each of 200 calls at once has its one result, right or an error, and none hangs."""
+    port, process = await asyncio.to_thread(served)
+    async with connect_grpc(f"127.0.0.1:{port}") as plugins:
+        asked = [(f"c{number}", "sum_up", {"numbers": [number]}) for number in range(200)]
+        model = ScriptedModel([calls(*asked), "done"])
+        agent = Agent("tester", model=model, tools=plugins.tools, max_parallel_tools=50)
+        run = agent.start("Go.", limits=Limits(max_tool_calls=300))
+        ended = 0
+        async for event in run:
+            ended += isinstance(event, ToolFinished)
+            if ended == 60:
+                process.kill()
+        result = await asyncio.wait_for(run, 60)
+
+    assert [found.call_id for found in result.tool_results] == [call for call, _, _ in asked]
+    right = [found for found in result.tool_results if not found.is_error]
+    assert 40 <= len(right) < 200
+    for found in right:
+        assert found.text.startswith(f"sum {found.call_id[1:]}")
+    for found in result.tool_results:
+        assert not found.is_error or "UNAVAILABLE" in found.text
+
+
+@pytest.mark.e2e
+async def test_connections_leave_nothing_behind(served: Served) -> None:
+    """After 50 times opening, calling and closing there are as many descriptors as before."""
+    port, _ = await asyncio.to_thread(served)
+    counts: list[int] = []
+    for _ in range(50):
+        async with connect_grpc(f"127.0.0.1:{port}") as plugins:
+            assert await answers(plugins.tools, {"numbers": [1]}) == (False, "sum 1")
+        counts.append(len(await asyncio.to_thread(os.listdir, "/proc/self/fd")))
+    assert max(counts[25:]) <= max(counts[:25])
 
 
 async def answers(tools: Any, arguments: dict[str, Any]) -> tuple[bool, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -39,10 +39,8 @@ try:
     )
 except ImportError as missing:
     raise MissingExtra(
-        f"Plugin servers need {missing.name!r}; in a clone: pip install '.[grpc]'."
+        "Plugin servers need grpcio and protobuf; in a clone: pip install '.[grpc]'."
     ) from missing
-
-log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 10.0
 """How long each of the five calls may take that load a plugin."""
@@ -51,6 +49,7 @@ MOST = 2**31
 """What a number that gRPC is told must be below."""
 SHOWN = 2_000
 """Bytes of a server's error text that are told."""
+HEADER = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +143,7 @@ class GrpcPlugins:
         self._asked = asked
         self._opened: AsyncExitStack | None = None
         self._tools: tuple[Tool, ...] = ()
+        self._entered = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._addresses))})"
@@ -166,8 +166,16 @@ class GrpcPlugins:
             PluginFailed: a server cannot be reached, or what it says is no tool.
             DuplicateTool: two servers have a tool of one name.
         """
-        if self._opened is not None:
+        if self._entered:
             raise ConfigError(f"{self!r} is connected already.")
+        self._entered = True
+        try:
+            await self._connect()
+        finally:
+            self._entered = self._opened is not None
+        return self
+
+    async def _connect(self) -> None:
         async with AsyncExitStack() as stack:
             credentials = await asyncio.to_thread(_credentials, self._asked.tls)
             owners: dict[str, str] = {}
@@ -184,14 +192,13 @@ class GrpcPlugins:
                 owners[found.name] = address
                 tools.append(found)
             self._tools, self._opened = tuple(tools), stack.pop_all()
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
         """Close all connections, the last first; calls under way end with an error result."""
-        stack, self._opened = self._opened, None
+        stack, self._opened, self._entered = self._opened, None, False
         if stack is not None:
             await stack.aclose()
 
@@ -317,8 +324,10 @@ def _is_here(host: str) -> bool:
 
 def _checked_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     for name, value in headers.items():
-        if not name.isascii() or not value.isascii() or not value.isprintable() or not name:
-            raise ConfigError(f"Header {name!r} or its value is not plain ASCII text.")
+        if not HEADER.fullmatch(name) or name.endswith("-bin"):
+            raise ConfigError(f"{name!r} is no name of a header that gRPC takes.")
+        if not value.isascii() or not value.isprintable():
+            raise ConfigError(f"The value of the header {name!r} is not plain ASCII text.")
     return tuple((name.lower(), value) for name, value in headers.items())
 
 

@@ -43,9 +43,9 @@ def load_library(
     ```
 
     The library has the functions of `treadle.h`. It is loaded from the bytes that are there now: of
-    the pinned `sha256` (64 hex digits), or else of what is found; when the file changes later,
-    calls are error results. A crash, an exit or a hang ends the child process, and is an error
-    result. `timeout` is in seconds, of one call. Of the run's metadata only the keys in
+    the pinned `sha256` (64 hex digits), or else of what is found; when the file changes later, a
+    process that starts then refuses it. A crash, an exit or a hang ends the child process, and is
+    an error result. `timeout` is in seconds, of one call. Of the run's metadata only the keys in
     `send_metadata` are sent. A library has all rights of this process: load only what you trust.
 
     This waits for a child process: in a running event loop use `asyncio.to_thread`.

@@ -26,6 +26,7 @@ ABI = 1
 """The version of the interface that is spoken here; see `treadle.h` and the page on it."""
 MOST_BYTES = 512 * 1024 * 1024
 """How large a library may be."""
+IN_MEMORY = "/proc/self/fd/"
 
 
 def read_library(path: Path) -> tuple[bytes, str]:
@@ -191,23 +192,32 @@ def _kept(path: Path, digest: str) -> Library:
 
 
 def _loaded(path: Path, content: bytes) -> ctypes.CDLL:
-    """Load these very bytes, from a file that nobody else has."""
+    """Load these very bytes, from a file that nobody else has.
+
+    The descriptor stays open: the system knows libraries by their paths, and would take one that
+    is loaded from the same number for this one.
+    """
+    handle, place = _private_file(path.name)
     try:
-        handle = os.memfd_create(path.name[:200])
-        place, gone_after = f"/proc/self/fd/{handle}", False
-    except (AttributeError, OSError):
-        handle, place = tempfile.mkstemp(suffix=path.suffix)
-        gone_after = True
-    try:
-        with open(handle, "wb", closefd=gone_after) as file:
+        with open(handle, "wb", closefd=False) as file:
             file.write(content)
         return ctypes.CDLL(place)
     except OSError as error:
+        os.close(handle)
         told = str(error).replace(place, path.name)
         raise PluginFailed(f"The library {str(path)!r} cannot be loaded: {told}.") from None
     finally:
-        if gone_after:
+        if not place.startswith(IN_MEMORY):
             Path(place).unlink()
+
+
+def _private_file(name: str) -> tuple[int, str]:
+    """Return a descriptor and the path of a new file: in memory, or else on disk."""
+    try:
+        handle = os.memfd_create(name[:200])
+    except (AttributeError, OSError):
+        return tempfile.mkstemp()
+    return handle, f"{IN_MEMORY}{handle}"
 
 
 def _json_bytes(value: object) -> bytes:
