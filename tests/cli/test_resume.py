@@ -46,6 +46,7 @@ def test_what_waits_stands_in_the_json(treadle: Treadle, url: str) -> None:
             "name": "refund",
             "arguments": {"invoice": "INV-1", "amount": 500},
             "reason": "",
+            "schema": None,
         }
     ]
 

@@ -11,6 +11,7 @@ from typing import get_args
 
 from treadle.agent.approval import pending
 from treadle.agent.conversation import Conversation
+from treadle.cli.decisions import Decided
 from treadle.cli.keeping import Keeping, open_existing
 from treadle.cli.options import Command, add_debug, add_store, show_help
 from treadle.cli.records import call_record, head_record, plain_record, run_record, to_json
@@ -80,7 +81,9 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe_show(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Show a conversation: its messages, calls that wait, and its runs."
+    parser.description = (
+        "Show a conversation: its messages, calls that wait, what was decided, and its runs."
+    )
     parser.epilog = "example: treadle conversations show ann --store sqlite:///chat.db --entries"
     parser.add_argument("id", metavar="ID", help="the conversation")
     parser.add_argument(
@@ -194,10 +197,16 @@ async def show_conversation(
     view = await conversation.view(options.revision)
     if options.entries:
         await _show_entries(conversation, view.revision, terminal, as_json=options.json)
-    elif options.json:
-        print(to_json(_record(conversation, view)), file=terminal.stdout)
+        return 0
+    decided = Decided(
+        entry
+        for entry_id, entry in await conversation.entries()
+        if int(entry_id.partition(".")[0]) <= view.revision
+    )
+    if options.json:
+        print(to_json(_record(conversation, view, decided)), file=terminal.stdout)
     else:
-        _show(conversation, view, terminal)
+        _show(conversation, view, decided, terminal)
     return 0
 
 
@@ -212,7 +221,7 @@ async def _show_entries(
         print(line if as_json else f"{entry_id}  {visible(line)}", file=terminal.stdout)
 
 
-def _record(conversation: Conversation, view: View) -> dict[str, object]:
+def _record(conversation: Conversation, view: View, decided: Decided) -> dict[str, object]:
     forked = view.forked
     return {
         **head_record(conversation.head),
@@ -221,11 +230,12 @@ def _record(conversation: Conversation, view: View) -> dict[str, object]:
         "messages": [plain_record(message) for message in view.messages],
         "queued": [plain_record(message) for message in view.inbox.values()],
         "pending": [call_record(call) for call in pending(view)],
+        "decisions": decided.records(),
         "runs": [run_record(run) for run in view.runs.values()],
     }
 
 
-def _show(conversation: Conversation, view: View, terminal: Terminal) -> None:
+def _show(conversation: Conversation, view: View, decided: Decided, terminal: Terminal) -> None:
     head, bold = conversation.head, terminal.paint(terminal.stdout).bold
     at = f"revision {view.revision}"
     if view.revision != head.revision:
@@ -245,6 +255,8 @@ def _show(conversation: Conversation, view: View, terminal: Terminal) -> None:
     if calls:
         told = [bold("\ncalls that wait for a decision"), *waiting_lines(calls)]
         print("\n".join(told), file=terminal.stdout)
+    if lines := decided.lines():
+        print("\n".join([bold("\ndecisions"), *lines]), file=terminal.stdout)
     if view.runs:
         told = [bold("\nruns"), *run_lines(view.runs.values())]
         print("\n".join(told), file=terminal.stdout)
