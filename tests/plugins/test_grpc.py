@@ -230,6 +230,28 @@ async def test_what_goes_wrong_on_the_server_is_an_error_result(serve: Serve) ->
     assert result.output == "done"
 
 
+async def test_silence_is_tried_again_where_that_is_allowed(serve: Serve) -> None:
+    """`retries` counts for a server that is not available, and never for what a server says."""
+    told: list[str] = []
+
+    def execute(metadata: dict[str, Any], parameters: dict[str, Any], context: Any) -> bytes:
+        told.append(parameters["code"])
+        if told.count(parameters["code"]) < 3:
+            context.abort(grpc.StatusCode[parameters["code"]], "Not now.")
+        return put(1, "Now.")
+
+    async with connect_grpc(
+        serve(Plugin(properties=(put_property("code"),), execute=execute))
+    ) as g:
+        tools = [found.replace(retries=2) for found in g.tools]
+        asked = [("echo", {"code": code}) for code in ("UNAVAILABLE", "ABORTED")]
+        result = await run_calls(tools, *asked)
+
+    tried, final = result.tool_results
+    assert (tried.text, final.is_error) == ("Now.", True)
+    assert told == ["UNAVAILABLE"] * 3 + ["ABORTED"]
+
+
 async def test_a_number_that_would_change_is_an_error_result(serve: Serve) -> None:
     """A whole number above 2^53 is not sent, and the model hears why."""
     plugin = Plugin(properties=(put_property("n", "integer"),))

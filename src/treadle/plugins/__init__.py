@@ -6,9 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from treadle.plugins.address import TLS
     from treadle.plugins.entry_points import load_entry_points
     from treadle.plugins.folder import load_folder
-    from treadle.plugins.grpc import TLS, GrpcPlugins, connect_grpc
+    from treadle.plugins.grpc import GrpcPlugins, connect_grpc
     from treadle.plugins.library import load_library
 
 __all__ = [
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "TLS": "grpc",
+    "TLS": "address",
     "GrpcPlugins": "grpc",
     "connect_grpc": "grpc",
     "load_entry_points": "entry_points",

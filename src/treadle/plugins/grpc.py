@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 from treadle.errors import (
@@ -19,6 +16,7 @@ from treadle.errors import (
     PluginFailed,
     ToolError,
 )
+from treadle.plugins.address import TLS, check_address, checked_headers, read_pem
 from treadle.plugins.names import check_names
 from treadle.ports.context import RunContext
 from treadle.tools.outcome import cut
@@ -49,26 +47,6 @@ MOST = 2**31
 """What a number that gRPC is told must be below."""
 SHOWN = 2_000
 """Bytes of a server's error text that are told."""
-HEADER = re.compile(r"[A-Za-z0-9_.-]+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TLS:
-    """How to know a plugin server, and how it knows us. Each is PEM, as bytes or in a file.
-
-    `roots` are the certificates to trust, None for those of the gRPC package. `certificate` and
-    `key` are the client's own. `server_name` is the name in the server's certificate, where it
-    is not the one in the address.
-    """
-
-    roots: bytes | Path | str | None = None
-    certificate: bytes | Path | str | None = None
-    key: bytes | Path | str | None = field(default=None, repr=False)
-    server_name: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.certificate is None) != (self.key is None):
-            raise ConfigError("TLS needs both the client's certificate and its key, or neither.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +61,7 @@ class _Asked:
     options: tuple[tuple[str, Any], ...]
 
 
-def connect_grpc(  # size: the options of a connection, each by name
+def connect_grpc(
     targets: str | Iterable[str],
     *,
     tls: TLS | None = None,
@@ -107,9 +85,9 @@ def connect_grpc(  # size: the options of a connection, each by name
     Each server is one tool. All are loaded, or none: when one fails, the connections to all are
     closed. `targets` are `host:port` or `unix:path`. Without `tls` only this machine is reached,
     unless `insecure=True`. `timeout` is in seconds, of one call (None for none) and the deadline
-    that the server is told; `connect_timeout` of each call that loads. Of the run's metadata only
-    the keys in `send_metadata` are sent. `headers` go along with every call, for a token for
-    example. `max_bytes` bounds each message, both ways.
+    that the server is told, so set it here; `connect_timeout` of each call that loads. Of the run's
+    metadata only the keys in `send_metadata` are sent. `headers` go along with every call, for a
+    token for example. `max_bytes` bounds each message, both ways.
 
     Raises:
         ConfigError: an address or an option is wrong.
@@ -123,13 +101,13 @@ def connect_grpc(  # size: the options of a connection, each by name
     if len(set(addresses)) < len(addresses):
         raise ConfigError(f"A plugin server is listed twice: {', '.join(addresses)}.")
     for address in addresses:
-        _check_address(address, tls=tls, insecure=insecure)
+        check_address(address, tls=tls, insecure=insecure)
     asked = _Asked(
         tls=tls,
         timeout=timeout,
         connect_timeout=connect_timeout,
         send_metadata=tuple(send_metadata),
-        headers=_checked_headers(headers or {}),
+        headers=checked_headers(headers or {}),
         options=_options(tls, max_bytes),
     )
     return GrpcPlugins(addresses, asked)
@@ -268,9 +246,17 @@ class _Connection:
             answer = await self._unary("Execute", request, self._asked.timeout)
             return answer_of(self._name, answer)
         except grpc.RpcError as error:
-            raise ToolError(f"Tool {self._name!r} failed on its server: {_told(error)}") from None
+            raise self._failure(error) from None
         except Unreadable as error:
             raise ToolError(f"Tool {self._name!r} answered something else: {error}") from None
+
+    def _failure(self, error: Any) -> Exception:
+        """Return what to raise: what the server says is final, its silence may be tried again."""
+        silence = {"UNAVAILABLE": ConnectionError, "DEADLINE_EXCEEDED": TimeoutError}
+        kind = silence.get(error.code().name)
+        if kind is not None:
+            return kind(f"its server at {self._address} does not answer: {_told(error)}")
+        return ToolError(f"Tool {self._name!r} failed on its server: {_told(error)}")
 
     async def _unary(self, method: str, request: bytes, seconds: float | None) -> bytes:
         gone = self._channel.get_state() is grpc.ChannelConnectivity.TRANSIENT_FAILURE
@@ -293,42 +279,6 @@ class _Connection:
 def _told(error: Any) -> str:
     code, details = error.code(), clean(str(error.details() or ""))
     return f"{code.name}: {cut(details, SHOWN)}" if details else f"{code.name}."
-
-
-def _check_address(address: object, *, tls: TLS | None, insecure: bool) -> None:
-    if not isinstance(address, str) or not address.strip() or "://" in address.partition("/")[0]:
-        raise ConfigError(f"{address!r} is no address of a plugin server; write host:port.")
-    if address.startswith(("unix:", "unix-abstract:")):
-        return
-    if address.startswith(("http:", "https:", "grpc:", "grpcs:")):
-        raise ConfigError(f"{address!r} is a URL; write host:port, and pass tls= for TLS.")
-    host, colon, port = address.removeprefix("dns:///").rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"{address!r} has no port; write host:port.")
-    if tls is None and not insecure and not _is_here(host):
-        raise ConfigError(
-            f"{address!r} is not this machine, and all that is sent could be read on the way; "
-            "pass tls=TLS(), or insecure=True where the network is trusted."
-        )
-
-
-def _is_here(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    bare = host.removeprefix("ipv4:").removeprefix("ipv6:").strip("[]")
-    try:
-        return ipaddress.ip_address(bare).is_loopback
-    except ValueError:
-        return False
-
-
-def _checked_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    for name, value in headers.items():
-        if not HEADER.fullmatch(name) or name.endswith("-bin"):
-            raise ConfigError(f"{name!r} is no name of a header that gRPC takes.")
-        if not value.isascii() or not value.isprintable():
-            raise ConfigError(f"The value of the header {name!r} is not plain ASCII text.")
-    return tuple((name.lower(), value) for name, value in headers.items())
 
 
 def _options(tls: TLS | None, max_bytes: int) -> tuple[tuple[str, Any], ...]:
@@ -355,18 +305,5 @@ def _credentials(tls: TLS | None) -> grpc.ChannelCredentials | None:
     """
     if tls is None:
         return None
-    roots, key, chain = (_pem(each) for each in (tls.roots, tls.key, tls.certificate))
+    roots, key, chain = (read_pem(each) for each in (tls.roots, tls.key, tls.certificate))
     return grpc.ssl_channel_credentials(roots, key, chain)
-
-
-def _pem(source: bytes | Path | str | None) -> bytes | None:
-    if source is None or isinstance(source, bytes):
-        content = source
-    else:
-        try:
-            content = Path(source).read_bytes()
-        except OSError as error:
-            raise ConfigError(f"TLS: cannot read {str(source)!r}: {error.strerror}.") from error
-    if content is not None and b"-----BEGIN" not in content:
-        raise ConfigError("TLS: certificates and keys are PEM, which begins with -----BEGIN.")
-    return content
