@@ -28,10 +28,17 @@ def _listening(kind: int, address: object, family: int, stack: ExitStack) -> soc
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def workspace(tmp_path: Path) -> Path:
+    """A folder to work in."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def place(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A workspace, and beside it a secret, a process with another, and open sockets."""
-    workspace, outside = tmp_path / "work", tmp_path / "outside"
-    workspace.mkdir()
+    outside = tmp_path / "outside"
     outside.mkdir()
     secret = outside / "secret.txt"
     secret.write_text("CANARY")

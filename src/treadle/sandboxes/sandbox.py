@@ -124,7 +124,7 @@ class Sandbox:
         Raises:
             ValueError: no sandbox works here, or the workspace is none for it.
         """
-        system.check_workspace(command.workspace)
+        system.check_folder(command.workspace)
         backend = find_backend(self.backend, self.bwrap, self._plan_of)
         return self._plan_of(backend, command)
 
@@ -174,7 +174,7 @@ class Sandbox:
         plan["folder"] = "/"
         plan["scratch"] = None
         plan["files"] = bubblewrap.accounts()
-        plan["filter"] = seccomp.enclosed_filter(machine())
+        plan["filter"] = seccomp.enclosed_filter(machine(), network=self.network)
 
 
 def _existing(name: str, path: str | Path) -> str:
@@ -182,6 +182,10 @@ def _existing(name: str, path: str | Path) -> str:
     found = os.path.realpath(Path(path).expanduser())
     if not os.path.exists(found):
         raise ConfigError(f"Sandbox({name}=...): there is no {str(path)!r}.")
+    try:
+        system.check_folder(found)
+    except ValueError as error:
+        raise ConfigError(f"Sandbox({name}=...): {error}.") from error
     return found
 
 

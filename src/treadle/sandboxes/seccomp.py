@@ -23,6 +23,7 @@ X32 = 0x40000000
 NEW_NAMESPACES = 0x7E020000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+INTERNET = (AF_INET, AF_INET6, AF_NETLINK)
 SOCK_DGRAM, SOCK_TYPE = 2, 0xF
 PRIO_USER, IOPRIO_WHO_USER = 2, 3
 
@@ -145,13 +146,15 @@ class Check(Struct, frozen=True):
     high: bool = False
 
 
-def enclosed_filter(machine: str) -> bytes:
+def enclosed_filter(machine: str, *, network: bool) -> bytes:
     """Return the filter inside namespaces: what they do not hold.
+
+    With the network there come the abstract Unix sockets of this machine, so there are none then.
 
     Raises:
         ValueError: the calls of this machine are not known.
     """
-    families = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
+    families = INTERNET if network else (AF_UNIX, *INTERNET)
     return _program(machine, _always(), _checked(families))
 
 
@@ -164,7 +167,7 @@ def open_filter(machine: str, *, network: bool, root: bool) -> bytes:
     Raises:
         ValueError: the calls of this machine are not known.
     """
-    families = (AF_INET, AF_INET6, AF_NETLINK) if network else ()
+    families = INTERNET if network else ()
     checked = _checked(families)
     checked += [
         (SOCKETPAIR, [Check(1, wrong=(SOCK_DGRAM,), mask=SOCK_TYPE)]),  # could send elsewhere

@@ -35,6 +35,7 @@ FOR_NETWORK = ("ca-certificates.conf", "hosts", "pki/tls", "resolv.conf", "ssl")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NEVER = ("/proc", "/sys", "/dev")
+SHARED_MEMORY = PurePath("/dev/shm")  # noqa: S108 a folder of files, after all
 PASSED_ON = ("LANG", "LANGUAGE", "TZ")
 
 
@@ -61,14 +62,17 @@ def _is_language(name: str) -> bool:
     return name in PASSED_ON or name.startswith("LC_")
 
 
-def check_workspace(path: str) -> None:
-    """Refuse a workspace that would be no wall at all.
+def check_folder(path: str) -> None:
+    """Refuse a file or folder that would leave no wall.
 
     Raises:
         ValueError: it holds the whole system, or is a part of the kernel's own files.
     """
-    if path == "/" or any(PurePath(path).is_relative_to(each) for each in NEVER):
-        raise ValueError(f"the workspace {path!r} is no folder for a sandbox; name one of files")
+    within = PurePath(path)
+    if path == "/" or (
+        any(within.is_relative_to(each) for each in NEVER) and SHARED_MEMORY not in within.parents
+    ):
+        raise ValueError(f"{path!r} is no folder for a sandbox; name one of files")
 
 
 def own_folders(writable: list[str]) -> Iterator[str]:

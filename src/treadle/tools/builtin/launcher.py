@@ -13,12 +13,14 @@ import resource
 import select
 import signal
 import sys
+from contextlib import suppress
 from typing import Protocol, TypedDict
 
 from treadle.tools.builtin import processes
 
 GRACE_SECONDS = 1.0
 WATCH_SECONDS = 0.02
+HURRY = -10
 PR_SET_CHILD_SUBREAPER = 36
 SHELL = "/bin/sh"
 
@@ -80,13 +82,28 @@ def launch(plan: Plan, walls: Walls) -> None:
     if child == 0:
         _become(plan, walls, write_end)
     os.close(write_end)
-    with open(read_end, encoding="utf-8", errors="replace") as file:
-        failure = file.read()
-    around = [] if failure else walls.watch(child)
-    told = f"not_started {failure}" if failure else _watch(plan, walls, child, around)
-    processes.end(os.getpid(), child, around, GRACE_SECONDS)
+    try:
+        told = _follow(plan, walls, child, read_end)
+    finally:
+        processes.kill(os.getpid(), child)
     sys.stderr.write(f"{told}\n")
     sys.stderr.flush()
+
+
+def _follow(plan: Plan, walls: Walls, child: int, failures: int) -> str:
+    """Wait until a command begins, and ends; return what came of it."""
+    with suppress(OSError):  # only root may, and only root's forks are not bounded by the kernel
+        os.setpriority(os.PRIO_PROCESS, 0, HURRY)
+    with open(failures, encoding="utf-8", errors="replace") as file:
+        failure = file.read()
+    if failure:
+        return f"not_started {failure}"
+    around = walls.watch(child)
+    told = _watch(plan, walls, child, around)
+    if not told.startswith("stopped"):  # what took too much gets no time to take more
+        most = None if plan["processes"] is None else plan["processes"] + len(around)
+        processes.ask_to_end(os.getpid(), child, around, GRACE_SECONDS, most)
+    return told
 
 
 def adopt_orphans() -> None:
@@ -147,8 +164,9 @@ def _told(walls: Walls, code: int) -> str:
 
 def _excess(plan: Plan, around: list[int]) -> str | None:
     """Say what is too much, if anything is."""
-    pids = [pid for pid in processes.descendants(os.getpid()) if pid not in around]
     most = plan["processes"]
+    all_there_is = processes.descendants(os.getpid(), None if most is None else most + len(around))
+    pids = [pid for pid in all_there_is if pid not in around]
     if most is not None and processes.count_threads(pids) > most:
         return f"it had more than {most} processes and threads"
     memory = plan["memory"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import deque
 from contextlib import suppress
 
 POLL_SECONDS = 0.005
@@ -18,12 +19,15 @@ SEEN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 """Whether the system tells who descends from whom."""
 
 
-def descendants(pid: int) -> list[int]:
-    """Return the processes below one, the nearest first."""
+def descendants(pid: int, most: int | None = None) -> list[int]:
+    """Return the processes below one, the nearest first.
+
+    More than `most` are not looked for: it could take for ever where they fork without end.
+    """
     found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        below = _children(waiting.pop())
+    waiting = deque([pid])
+    while waiting and (most is None or len(found) <= most):
+        below = _children(waiting.popleft())
         found += below
         waiting += below
     return found
@@ -31,7 +35,7 @@ def descendants(pid: int) -> list[int]:
 
 def living(pids: list[int]) -> list[int]:
     """Return those that are more than dead and not collected yet."""
-    return [pid for pid in pids if _stat(pid)[0] not in ("", "Z", "X", "x")]
+    return [pid for pid in pids if _stat(pid)[:1] not in ([], ["Z"], ["X"], ["x"])]
 
 
 def count_threads(pids: list[int]) -> int:
@@ -50,19 +54,47 @@ def count_memory(pids: list[int], enough: int) -> int:
     return sum(_share(pid, whole) for pid, whole in resident.items())
 
 
-def end(root: int, group: int, spared: list[int], grace: float) -> None:
-    """End all that descends from `root`, and the group: TERM, some time to clean up, KILL.
+def ask_to_end(root: int, group: int, spared: list[int], seconds: float, most: int | None) -> None:
+    """Send TERM to all that descends from `root`, and to the group; give them some time.
 
-    `spared` are those that get no TERM, because the others would die with them.
+    `spared` are those that get none, because the others would die with them. More than `most`
+    get no time.
     """
     _signal_all([pid for pid in descendants(root) if pid not in spared], group, signal.SIGTERM)
-    _wait_for_end(root, group, spared, grace)
-    until = time.monotonic() + LONGEST_KILL
-    left = [root]
-    while left and time.monotonic() < until:
-        left = descendants(root)
-        _signal_all(left, group, signal.SIGKILL)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
         collect()
+        if SEEN:
+            found = descendants(root, most)
+            left = living([pid for pid in found if pid not in spared])
+        else:
+            found, left = [], _signal_group(group, 0)
+        if not left or (most is not None and len(found) > most):
+            return
+        time.sleep(POLL_SECONDS)  # noqa: TID251 a program of its own, which has no clock
+
+
+def kill(root: int, group: int) -> None:
+    """Kill all that descends from `root`, and the group, until nobody is left.
+
+    Each is killed as soon as its children are known: they may fork faster than they are counted.
+    """
+    until = time.monotonic() + LONGEST_KILL
+    left = True
+    while left and time.monotonic() < until:
+        _signal_group(group, signal.SIGKILL)  # at one stroke, but for those that have left it
+        waiting = deque([root])
+        left = False
+        while waiting:
+            pid = waiting.popleft()
+            below = _children(pid)
+            waiting += below
+            left = left or bool(below)
+            if pid != root:
+                _signal_all([pid], group, signal.SIGKILL)
+        collect()
+        if left:
+            time.sleep(POLL_SECONDS)  # noqa: TID251 as above
 
 
 def collect() -> dict[int, int]:
@@ -76,19 +108,6 @@ def collect() -> dict[int, int]:
         if not pid:
             return ended
         ended[pid] = status
-
-
-def _wait_for_end(root: int, group: int, spared: list[int], seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        collect()
-        if SEEN:
-            left = living([pid for pid in descendants(root) if pid not in spared])
-        else:
-            left = _signal_group(group, 0)
-        if not left:
-            return
-        time.sleep(POLL_SECONDS)  # noqa: TID251 a program of its own, which has no clock
 
 
 def _children(pid: int) -> list[int]:

@@ -28,7 +28,7 @@ def as_runner(sandbox: Where) -> CommandRunner:
     if sandbox is None:
         return Unconfined()
     if sandbox == "auto":
-        return _Warning(_installed())
+        return LogsFirstFailure(_installed())
     if not callable(getattr(sandbox, "run", None)) or isinstance(sandbox, type):
         raise ConfigError(
             f"sandbox={sandbox!r}: give a Sandbox(), "
@@ -37,8 +37,11 @@ def as_runner(sandbox: Where) -> CommandRunner:
     return sandbox
 
 
-class _Warning:
-    """A sandbox that nobody has asked for: where it does not work, the log says what to do."""
+class LogsFirstFailure:
+    """A sandbox that nobody has asked for: where it does not work, the log says what to do.
+
+    It says so once; the model is told each time.
+    """
 
     def __init__(self, runner: CommandRunner) -> None:
         self._runner = runner
