@@ -107,7 +107,7 @@ databases: ## PostgreSQL, MariaDB and Redis for tests, where apt-get can install
 servers: .venv/.setup ## real MCP servers for tests, in build/mcp
 	@sh tools/mcp_servers.sh
 
-conformance: .venv/.setup ## the MCP conformance suite against our client, as a table
+conformance: .venv/.setup ## the MCP conformance suite against our client and server, as tables
 	@sh tools/mcp_servers.sh conformance
 	$(BIN)/python -m tools.conformance
 

@@ -1,4 +1,4 @@
-"""Play the scenarios of the MCP conformance suite against our client, and show a table.
+"""Play the scenarios of the MCP conformance suite against our client and our server, as tables.
 
 The suite's servers listen on all interfaces, so everything runs in a network namespace of its own.
 Misses that are known stand with their reasons in `conformance_misses.toml`; any other miss, and
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -128,10 +130,28 @@ def main() -> int:
     if not os.environ.get(INSIDE):
         return apart()
     raise_loopback()
-    named = sys.argv[1:]
-    wanted = [each for each in scenarios("client") if not named or each in named]
-    outcomes = [play("client", each, "--command", CLIENT) for each in wanted]
-    return min(report("client", outcomes), 1)
+    wanted = chosen("client", sys.argv[1:])
+    surprises = report("client", [play("client", each, "--command", CLIENT) for each in wanted])
+    with our_server() as address:
+        wanted = chosen("server", sys.argv[1:])
+        played = [play("server", each, "--url", address) for each in wanted]
+    return min(surprises + report("server", played), 1)
+
+
+def chosen(side: Side, named: list[str]) -> list[str]:
+    """Return the scenarios to play: all, or those that are named, also by their side."""
+    return [each for each in scenarios(side) if not named or side in named or each in named]
+
+
+@contextmanager
+def our_server() -> Generator[str]:
+    """Serve what the scenarios call, and yield the address."""
+    command = [sys.executable, "-m", "tools.conformance_server"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            yield server.stdout.readline().strip() if server.stdout is not None else ""
+        finally:
+            server.terminate()
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ REQUESTS: dict[str, tuple[str, str, str]] = {
     "tools/call": ("CallToolRequest", "CallToolRequestParams", "CallToolResult"),
     "prompts/list": ("ListPromptsRequest", "PaginatedRequestParams", "ListPromptsResult"),
     "prompts/get": ("GetPromptRequest", "GetPromptRequestParams", "GetPromptResult"),
+    "completion/complete": ("CompleteRequest", "CompleteRequestParams", "CompleteResult"),
     "resources/list": ("ListResourcesRequest", "PaginatedRequestParams", "ListResourcesResult"),
     "resources/templates/list": (
         "ListResourceTemplatesRequest",

@@ -9,6 +9,7 @@ from typing import Any
 from treadle.errors import ConfigError, DuplicateTool, MissingExtra
 from treadle.mcp.server_agents import OfferedAgent
 from treadle.mcp.server_http import PATH, App, Guard, allowed_hosts, check_access
+from treadle.mcp.server_material import Prompts, Readable, Resources
 from treadle.mcp.server_stdio import Wires
 from treadle.mcp.server_tools import OfferedTool
 from treadle.mcp.server_wire import Answer, Asking, Call, Client, Refused, Wire
@@ -47,6 +48,10 @@ class MCPServer:
     kept in `store`, else in the agent's own, else in memory for as long as the server lives.
     `descriptions` say what the agents are good at, by name; `deps` goes to all runs and tools.
 
+    `prompts` are typed functions whose arguments a person fills in; what one returns (text, parts)
+    is what they say to their model. `resources` are what clients can read, by address: text,
+    bytes, a part, a `Path`, or a function, which takes the `{names}` of its address.
+
     Raises:
         DuplicateTool: two of them have the same name.
         ConfigError: nothing is offered, or a description is of nothing that is.
@@ -58,9 +63,13 @@ class MCPServer:
         name: str = "treadle",
         instructions: str | None = None,
         descriptions: Mapping[str, str] | None = None,
+        prompts: Sequence[Callable[..., Any]] = (),
+        resources: Mapping[str, Readable] | None = None,
         store: Store | None = None,
         deps: Any = None,
     ) -> None:
+        self._prompts = Prompts(prompts, name)
+        self._resources = Resources(resources or {}, name)
         self.name = name
         self.version = version("treadle")
         self.instructions = instructions
@@ -77,7 +86,7 @@ class MCPServer:
             if each.name in self._tools:
                 raise DuplicateTool(f"{each.name!r} is offered twice; rename one.")
             self._tools[each.name] = each
-        if not self._tools:
+        if not (self._tools or self._prompts or self._resources):
             raise ConfigError("There is nothing to serve: give agents or tools.")
         if told:
             raise ConfigError(
@@ -94,7 +103,10 @@ class MCPServer:
     @property
     def methods(self) -> Sequence[str]:
         """The requests that it answers."""
-        return ("tools/list", "tools/call")
+        tools = ("tools/list", "tools/call")
+        prompts = ("prompts/list", "prompts/get", "completion/complete") if self._prompts else ()
+        reads = ("resources/list", "resources/templates/list", "resources/read")
+        return (*tools, *prompts, *(reads if self._resources else ()))
 
     async def answer(self, method: str, params: Wire, client: Client) -> Wire | Asking:
         """Answer one request of a client; what speaks the protocol calls this.
@@ -102,16 +114,36 @@ class MCPServer:
         Raises:
             Refused: with an error of the protocol.
         """
-        if method == "tools/list":
-            return {"tools": self._listed}
-        if method == "tools/call":
-            call = _call(params)
-            found = self._tools.get(call.name)
-            if found is None:
-                known = ", ".join(nearest(call.name, self.names))
-                raise Refused(f"There is no tool {call.name!r}. Nearest first: {known}.")
-            return await found.call(call, client)
-        raise Refused(f"This server has no {method!r}.")
+        match method:
+            case "tools/list":
+                return {"tools": self._listed}
+            case "tools/call":
+                return await self._called(_call(params), client)
+            case "prompts/list":
+                return {"prompts": self._prompts.listed()}
+            case "prompts/get":
+                given: Wire = params.get("arguments") or {}
+                return await self._prompts.get(str(params.get("name")), given, client)
+            case "completion/complete":
+                asked: Wire = params.get("argument") or {}
+                ref: Wire = params.get("ref") or {}
+                name = str(ref.get("name"))
+                return self._prompts.complete(name, str(asked.get("name")), str(asked.get("value")))
+            case "resources/list":
+                return {"resources": self._resources.listed(patterns=False)}
+            case "resources/templates/list":
+                return {"resourceTemplates": self._resources.listed(patterns=True)}
+            case "resources/read":
+                return await self._resources.read(str(params.get("uri")), client)
+            case _:
+                raise Refused(f"This server has no {method!r}.")
+
+    async def _called(self, call: Call, client: Client) -> Wire | Asking:
+        found = self._tools.get(call.name)
+        if found is None:
+            known = ", ".join(nearest(call.name, self.names))
+            raise Refused(f"There is no tool {call.name!r}. Nearest first: {known}.")
+        return await found.call(call, client)
 
     async def serve_stdio(self, wires: Wires | None = None) -> None:
         """Serve the one client that started this process, until it closes its end.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from treadle.tools.registry import ToolRegistry
 
 CALL = "call"
 """The ID of the one call there is."""
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Silence:
@@ -71,11 +73,10 @@ class OfferedTool:
     def listed(self) -> Wire:
         """Return what clients are told of it."""
         spec = next(each for each in self.registry.specs if each.name == self.name)
-        return {
-            "name": spec.name,
-            "description": spec.description,
-            "inputSchema": dict(spec.parameters),
-        }
+        schema = dict(spec.parameters)
+        if "$defs" in schema:  # what references mean depends on the dialect
+            schema = {"$schema": DIALECT, **schema}
+        return {"name": spec.name, "description": spec.description, "inputSchema": schema}
 
     async def call(self, call: Call, client: Client) -> Wire | Asking:
         """Run the tool; the client hears what it reports, and answers what it asks."""
@@ -85,13 +86,14 @@ class OfferedTool:
             if not isinstance(found, Standing):
                 return found
             standing = found
-        reports = Reports(client)
-        facts = self._facts(reports)
+        made = ToolCall(id=CALL, name=self.name, raw=json.dumps(standing.arguments))
         if not standing.approved:
-            waiting = await self._waiting(standing, facts)
+            waiting = await self._waiting(made)
             if waiting is not None:
                 return self._ask(replace(standing, asked=waiting), waiting)
-        outcome = await self._run(standing, facts, reports)
+        outcome = await run_apart(
+            self.registry, made, self.server, client, answers=standing.answers, deps=self.deps
+        )
         if outcome.asked is None:
             return tool_result(outcome.result)
         reason, schema = outcome.asked.reason, outcome.asked.schema
@@ -124,41 +126,52 @@ class OfferedTool:
         state = msgspec.json.encode(standing).decode()
         return asking([waiting], self.server, state=state, otherwise=left)
 
-    async def _run(self, standing: Standing, facts: RunFacts, reports: Reports) -> ToolOutcome:
-        made = ToolCall(id=CALL, name=self.name, raw=json.dumps(standing.arguments))
-        runner = ToolRunner(self.registry, facts, Silence(), parent_span="")
-        runner.answers[CALL] = standing.answers
-        async with asyncio.TaskGroup() as group:
-            telling = group.create_task(reports.send_all())
-            try:
-                outcome = await runner.run_one(made)
-            finally:
-                telling.cancel()
-        await reports.send_waiting()
-        return outcome
-
-    def _facts(self, reports: Reports) -> RunFacts:
-        stamp = new_stamp()
-        return RunFacts(
-            run_id=f"run_{stamp}",
-            conversation_id=f"conv_{stamp}",
-            agent=self.server,
-            deps=self.deps,
-            metadata={},
-            budget=Budget(Limits()),
-            state=State(),
-            report=lambda _id, _tool, progress: reports.add(progress),
-        )
-
-    async def _waiting(self, standing: Standing, facts: RunFacts) -> PendingCall | None:
+    async def _waiting(self, made: ToolCall) -> PendingCall | None:
         """Return the call as one that waits for a decision, None when it may run at once."""
         tool = self.registry.get(self.name)
         if tool is None:
             return None
-        made = ToolCall(id=CALL, name=self.name, raw=json.dumps(standing.arguments))
+        facts = _facts(self.server, self.deps, lambda _: None)
         ctx: RunContext[Any] = RunContext(facts, call_id=CALL, tool=self.name)
         reason = await needs_approval(tool, made, ctx)
         return None if reason is None else PendingCall(CALL, self.name, made.arguments, reason)
+
+
+async def run_apart(
+    registry: ToolRegistry,
+    made: ToolCall,
+    server: str,
+    client: Client,
+    *,
+    answers: tuple[dict[str, Any], ...] = (),
+    deps: Any = None,
+) -> ToolOutcome:
+    """Run a call that is part of no run; the client hears what it reports."""
+    reports = Reports(client)
+    runner = ToolRunner(registry, _facts(server, deps, reports.add), Silence(), parent_span="")
+    runner.answers[made.id] = answers
+    async with asyncio.TaskGroup() as group:
+        telling = group.create_task(reports.send_all())
+        try:
+            outcome = await runner.run_one(made)
+        finally:
+            telling.cancel()
+    await reports.send_waiting()
+    return outcome
+
+
+def _facts(server: str, deps: Any, report: Callable[[Any], None]) -> RunFacts:
+    stamp = new_stamp()
+    return RunFacts(
+        run_id=f"run_{stamp}",
+        conversation_id=f"conv_{stamp}",
+        agent=server,
+        deps=deps,
+        metadata={},
+        budget=Budget(Limits()),
+        state=State(),
+        report=lambda _call, _tool, progress: report(progress),
+    )
 
 
 def _decision(call: Call, waiting: PendingCall) -> Decision | None:
