@@ -7,7 +7,7 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec.structs import replace
@@ -25,12 +25,13 @@ from treadle.ports.store import (
 )
 from treadle.stores.codec import digest_of, encode_batch
 from treadle.stores.heads import appended, beginnings, claimed, entered, readable, released, renewed
-from treadle.stores.refusals import fork_gone, taken
-from treadle.stores.sqlite_file import Place, Sync, failure, opened, patiently
+from treadle.stores.refusals import fork_gone, not_found, taken
+from treadle.stores.sqlite_file import Place, Sync, failure, make_room, opened, patiently
 from treadle.stores.sqlite_heads import Known
 from treadle.stores.sqlite_reads import Reading
+from treadle.stores.sqlite_step import learn_steps
 from treadle.stores.sqlite_thread import Call, SQLiteThread
-from treadle.stores.sqlite_unit import Unit, Write
+from treadle.stores.sqlite_unit import NewBatch, Unit, Write, write_of
 from treadle.stores.sqlite_writes import Writing
 from treadle.stores.waiting import Waiters
 
@@ -114,15 +115,13 @@ class SQLiteStore:
         batch, runs = tuple(entries), tuple(beginnings(entries))
         data, media = encode_batch(batch)
 
-        def apply(unit: Unit) -> int:
-            known = unit.find(conversation_id)
-            head = appended(known.head, expected_revision, batch, fence, self._clock.now())
-            unit.begin_runs(known, runs)
-            unit.add(known, head, data)
-            unit.keep(known, media.items())
-            return head.revision
+        def decide(before: Head | None) -> tuple[Head, int]:
+            if before is None:
+                raise not_found(conversation_id)
+            head = appended(before, expected_revision, batch, fence, self._clock.now())
+            return head, head.revision
 
-        return self._threads().writes.begin(Write((conversation_id,), runs, apply))
+        return self._begin(NewBatch(conversation_id, runs, data + b"\n", media, decide))
 
     async def read(self, conversation_id: str, from_revision: int = 0) -> Sequence[Batch]:
         """Return the batches after `from_revision`, oldest first."""
@@ -226,18 +225,12 @@ class SQLiteStore:
         batch, runs = tuple(entries), tuple(beginnings(entries))
         data, media = encode_batch(batch)
 
-        def apply(unit: Unit) -> tuple[Head, Lease]:
-            now, found = self._clock.now(), unit.get(conversation_id)
-            before = None if found is None else found.head
+        def decide(before: Head | None) -> tuple[Head, tuple[Head, Lease]]:
+            now = self._clock.now()
             head, lease = entered(before, known, conversation_id, owner, seconds, batch, now)
-            unit.check_runs(runs)
-            place = found or _begun(unit, conversation_id, self._clock)
-            unit.begin_runs(place, runs)
-            unit.add(place, head, data)
-            unit.keep(place, media.items())
-            return head, lease
+            return head, (head, lease)
 
-        return self._threads().writes.begin(Write((conversation_id,), runs, apply))
+        return self._begin(NewBatch(conversation_id, runs, data + b"\n", media, decide))
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
         """Keep it longer, or raise `LeaseLost`."""
@@ -273,6 +266,9 @@ class SQLiteStore:
     async def get(self, conversation_id: str, digest: str) -> bytes:
         """Return content by its digest, or raise `ConversationNotFound`."""
         return await self._read(lambda reading: reading.content(conversation_id, digest))
+
+    def _begin(self, batch: NewBatch) -> Begun[Any]:
+        return self._threads().writes.begin(write_of(batch))
 
     async def _write(self, apply: Callable[[Unit], T], *ids: str) -> T:
         return await self._threads().writes.call(Write(ids, (), apply))
@@ -315,6 +311,13 @@ def _told_by(url: str) -> tuple[str, Sync]:
     return unquote(parts.path[1:]), sync
 
 
+def _writer(place: Place) -> sqlite3.Connection:
+    connection = opened(place)
+    make_room(connection, place)
+    learn_steps(connection)
+    return connection
+
+
 class _Threads:
     """What a store has in one process: a thread that writes, one that reads, and who waits."""
 
@@ -322,9 +325,13 @@ class _Threads:
         self._place = place
         self.waiters = Waiters(self._look)
         self.writes = SQLiteThread[Write](
-            "treadle-sqlite-writes", self._opening, Writing(place, self.waiters.notify).serve
+            "treadle-sqlite-writes",
+            lambda: _writer(place),
+            Writing(place, self.waiters.notify).serve,
         )
-        self.reads = SQLiteThread[_Read]("treadle-sqlite-reads", self._opening, self._answer)
+        self.reads = SQLiteThread[_Read](
+            "treadle-sqlite-reads", lambda: opened(place), self._answer
+        )
 
     async def ask(self, question: Callable[[Reading], T]) -> T:
         """Return the answer, from the thread that reads, or from the only one there can be."""
@@ -341,9 +348,6 @@ class _Threads:
         """Let the threads end."""
         self.reads.abandon()
         self.writes.abandon()
-
-    def _opening(self) -> sqlite3.Connection:
-        return opened(self._place)
 
     async def _look(self, conversation_ids: Sequence[str]) -> Mapping[str, int]:
         return await self.ask(lambda reading: reading.revisions(conversation_ids))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -45,6 +47,11 @@ CREATE TABLE uses (
 ) WITHOUT ROWID;
 CREATE INDEX uses_by_digest ON uses (digest)
 """
+
+_LOG_BYTES = 1_000 * (4_096 + 24)
+"""Of 1,000 pages: then SQLite copies them into the file and begins the log anew."""
+_PLENTY = 100
+"""How many times that has to be free on the disk."""
 
 STEPS = (_FIRST,)
 """What brings a file from one schema version to the next; the first makes it from nothing."""
@@ -100,6 +107,24 @@ def opened(place: Place, steps: Sequence[str] = STEPS) -> sqlite3.Connection:
             raise failure(error, place) from error
         raise
     return connection
+
+
+def make_room(connection: sqlite3.Connection, place: Place) -> None:
+    """Give the write-ahead log at once the size that it comes to: growing makes commits dearer.
+
+    Where that cannot be had now, the log grows.
+    """
+    if place.in_memory or not hasattr(os, "posix_fallocate"):  # macOS has none
+        return
+    with suppress(OSError, sqlite3.Error):
+        connection.execute("BEGIN IMMEDIATE")  # nobody else writes to it meanwhile
+        try:
+            with open(f"{place.path}-wal", "r+b") as log:
+                space = os.fstatvfs(log.fileno())
+                if space.f_bavail * space.f_frsize > _PLENTY * _LOG_BYTES:
+                    os.posix_fallocate(log.fileno(), 0, _LOG_BYTES)
+        finally:
+            connection.execute("ROLLBACK")
 
 
 def patiently(attempt: Callable[[], T], patience: float) -> T:

@@ -6,11 +6,11 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from treadle.ports.store import Begun
+from treadle.stores.bell import Bell, bell_of
 
 WorkT = TypeVar("WorkT")
 Opening = Callable[[], sqlite3.Connection]
@@ -19,12 +19,12 @@ Opening = Callable[[], sqlite3.Connection]
 class Call(Generic[WorkT]):
     """Work that somebody waits for. Whoever is cancelled does not stop it."""
 
-    __slots__ = ("error", "future", "loop", "result", "work")
+    __slots__ = ("bell", "error", "future", "result", "work")
 
     def __init__(self, work: WorkT, future: asyncio.Future[Any]) -> None:
         self.work = work
         self.future = future
-        self.loop = future.get_loop()
+        self.bell = bell_of(future.get_loop())
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -144,19 +144,8 @@ def _taken(inbox: _Inbox[WorkT]) -> tuple[list[Call[WorkT]], _End | None]:
 
 def tell(calls: Iterable[Call[Any]]) -> None:
     """Hand on what came of calls, waking each event loop once."""
-    calls = list(calls)
-    if len(calls) == 1:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-            calls[0].loop.call_soon_threadsafe(calls[0].tell)
-        return
-    by_loop: dict[asyncio.AbstractEventLoop, list[Call[Any]]] = {}
+    by_bell: dict[Bell, list[Call[Any]]] = {}
     for call in calls:
-        by_loop.setdefault(call.loop, []).append(call)
-    for loop, those in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-            loop.call_soon_threadsafe(_tell_all, those)
-
-
-def _tell_all(calls: Sequence[Call[Any]]) -> None:
-    for call in calls:
-        call.tell()
+        by_bell.setdefault(call.bell, []).append(call)
+    for bell, those in by_bell.items():
+        bell.ring([call.tell for call in those])

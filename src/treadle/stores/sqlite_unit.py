@@ -7,7 +7,7 @@ have the interpreter, and may wait long to get it back.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -52,12 +52,36 @@ _SAVE = f"INSERT INTO conversations ({COLUMNS}) VALUES "  # noqa: S608 the colum
 _CHANGED = ", ".join(f"{column} = excluded.{column}" for column in COLUMNS.split(", ")[2:])
 
 
+class NewBatch(Struct, frozen=True):
+    """The next batch of a conversation, as one line, and the runs that begin in it.
+
+    `decide` is given the head, None where there is no such conversation, and returns the head
+    after the batch and what its writer is told, or raises why there can be none. It may be asked
+    again.
+    """
+
+    conversation_id: str
+    runs: tuple[str, ...]
+    data: bytes
+    media: Mapping[str, bytes]
+    decide: Callable[[Head | None], tuple[Head, object]]
+
+
 class Write(Struct, frozen=True):
-    """A change: which conversations and runs it looks at, and what it does."""
+    """A change: which conversations and runs it looks at, and what it does.
+
+    `batch` is set when it does nothing but write that.
+    """
 
     ids: tuple[str, ...]
     runs: tuple[str, ...]
     apply: Callable[[Unit], object]
+    batch: NewBatch | None = None
+
+
+def write_of(batch: NewBatch) -> Write:
+    """Return the change that writes a batch."""
+    return Write((batch.conversation_id,), batch.runs, lambda unit: unit.write(batch), batch)
 
 
 class Unit:
@@ -150,20 +174,33 @@ class Unit:
         self._new.add(self._last_key)
         return self.change(Known(self._last_key, head))
 
+    def write(self, batch: NewBatch) -> object:
+        """Write a batch, at the end, and return what its writer is told; or raise why not."""
+        found = self.get(batch.conversation_id)
+        head, told = batch.decide(None if found is None else found.head)
+        self._check_runs(batch.runs)
+        known = found or self.begin(head)
+        self._runs.update(dict.fromkeys(batch.runs, known.key))
+        self._begun += [(run_id, known.key) for run_id in batch.runs]
+        self._add(known, head, batch.data)
+        self.keep(known, batch.media.items())
+        return told
+
     def change(self, known: Known) -> Known:
         """Write a head, at the end."""
         self._known[known.head.conversation_id] = known
         self._changed.add(known.head.conversation_id)
         return known
 
-    def add(self, known: Known, head: Head, data: bytes) -> None:
-        """Write the batch that made this head of what was known, at the end."""
+    def _add(self, known: Known, head: Head, data: bytes) -> None:
         self.change(replace(known, head=head))
         first = place_of(known.key, head.revision)
-        self._batches += [(first + n, piece) for n, piece in enumerate(_pieces(data + b"\n"))]
+        size = piece_size(data)
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        self._batches += [(first + n, piece) for n, piece in enumerate(pieces)]
         self.news.append((head.conversation_id, head.revision))
 
-    def check_runs(self, runs: Sequence[str]) -> None:
+    def _check_runs(self, runs: Sequence[str]) -> None:
         """Raise when one of these runs has begun before."""
         for run_id in runs:
             if run_id not in self._runs:
@@ -171,12 +208,6 @@ class Unit:
             if self._runs[run_id] is None:
                 raise run_lost(run_id, self._place)
             raise run_taken(run_id)
-
-    def begin_runs(self, known: Known, runs: Sequence[str]) -> None:
-        """Note that these runs begin; when one of them has before, raise and note none."""
-        self.check_runs(runs)
-        self._runs.update(dict.fromkeys(runs, known.key))
-        self._begun += [(run_id, known.key) for run_id in runs]
 
     def keep(self, known: Known, contents: Iterable[tuple[str, bytes]]) -> None:
         """Write content by its digest, at the end."""
@@ -264,11 +295,11 @@ def place_of(key: int, revision: int) -> int:
     return (key << 32) + revision * PIECES
 
 
-def _pieces(data: bytes) -> list[bytes]:
+def piece_size(data: bytes) -> int:
+    """Return how large the pieces are that a batch is cut into."""
     if not _PIECE < len(data) <= _PIECE * PIECES:
-        return [data]
-    size = -(-len(data) // -(-len(data) // _PIECE))  # all of about one size
-    return [data[start : start + size] for start in range(0, len(data), size)]
+        return len(data)
+    return -(-len(data) // -(-len(data) // _PIECE))  # all of about one size
 
 
 def _text(values: list[str]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from treadle.errors import CorruptJournal, StoreError
+from treadle.errors import CorruptJournal, StoreError, TreadleError
 from treadle.stores.sqlite_file import Place, failure, is_busy, is_double, patiently
 from treadle.stores.sqlite_heads import Known
+from treadle.stores.sqlite_step import take_step
 from treadle.stores.sqlite_thread import Call
 from treadle.stores.sqlite_unit import Unit, Write
 
@@ -28,6 +29,8 @@ class Writing:
 
     def serve(self, connection: sqlite3.Connection, calls: Sequence[Call[Write]]) -> None:
         """Answer all of them. When one cannot be written, each is tried alone."""
+        if len(calls) == 1 and self._by_step(connection, calls[0]):
+            return
         try:
             self._together(connection, calls)
         except sqlite3.Error as error:
@@ -37,6 +40,25 @@ class Writing:
                 raise failure(error, self._place) from error
             for call in calls:
                 self._alone(connection, call)
+
+    def _by_step(self, connection: sqlite3.Connection, call: Call[Write]) -> bool:
+        """Write a batch by one statement; whether that was possible.
+
+        Where it is refused, by what is known or by the file, the usual way finds out why.
+        """
+        batch = call.work.batch
+        if batch is None or batch.media or len(batch.runs) > 1:
+            return False
+        known = self._known.pop(batch.conversation_id, None)
+        if known is None:
+            return False
+        try:
+            known, call.result = take_step(connection, batch, known)
+        except (TreadleError, sqlite3.Error):
+            return False
+        self._known[batch.conversation_id] = known
+        self._notify(batch.conversation_id, known.head.revision)
+        return True
 
     def _alone(self, connection: sqlite3.Connection, call: Call[Write]) -> None:
         try:
