@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-import treadle
 from treadle.tools.builtin.command import SECRET
 
 PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu")
@@ -80,6 +79,6 @@ def own_folders(writable: list[str]) -> Iterator[str]:
 
     What is written there runs outside, the next time that this program loads something.
     """
-    for own in {os.path.realpath(sys.prefix), str(Path(treadle.__file__).resolve().parent)}:
+    for own in {os.path.realpath(sys.prefix), str(Path(__file__).resolve().parents[1])}:
         if any(PurePath(own).is_relative_to(each) and own != each for each in writable):
             yield own
