@@ -25,7 +25,7 @@ from treadle import (
 )
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.testing import ScriptedModel, calls
-from treadle.tools import Above, Contains, Rule, Rules
+from treadle.tools import Above, Contains, Inside, Not, Rule, Rules
 
 ran: list[Any] = []
 
@@ -238,6 +238,22 @@ async def test_what_a_rule_denies_never_runs() -> None:
     assert ran == [("pay", 5, "ann")]
     made = {(d.call_id, d.verdict, d.rule, d.name) for d in await decisions(store, "e")}
     assert made == {("5", "approve", "allow pay", "pay"), ("5000", "deny", "most", "pay")}
+
+
+async def test_rules_that_look_at_files(tmp_path: Path) -> None:
+    """They block no event loop, and are looked at again before the call runs."""
+    (tmp_path / "work").mkdir()
+    rules = Rules(
+        Rule("allow", "delete", {"path": Inside(str(tmp_path / "work"))}),
+        Rule("deny", "delete", {"path": Not(Inside(str(tmp_path)))}),
+    )
+    paths = ("work/a", "other/b", "../c")
+    batch = calls(*((p, "delete", {"path": str(tmp_path / p)}) for p in paths))
+    agent = agent_with(MemoryStore(), batch, "done", approval=rules)
+    result = await agent.run("go", conversation="c")
+    assert ran == [("delete", str(tmp_path / "work/a"))]
+    assert [p.call_id for p in result.pending] == ["other/b"]
+    assert "allow this call" in result.messages[-1].tool_results[2].text
 
 
 async def test_tools_known_at_run_time_and_slips() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -60,12 +61,19 @@ async def ruling_of(
     except ArgumentsInvalid:
         return None
     if policy is not None:
-        ruling = policy.judge(call.name, tool.parameters, values)
+        ruling = await _judged(policy, call.name, tool, values)
         if ruling is not None:
             return ruling
     if isinstance(tool.approval, Rules):
-        return tool.approval.judge(call.name, tool.parameters, values)
+        return await _judged(tool.approval, call.name, tool, values)
     return await _asked_for(tool.approval, ctx, values)
+
+
+async def _judged(rules: Rules, name: str, tool: Tool, values: dict[str, Any]) -> Ruling | None:
+    """Return what rules say, found out in a thread where that may take long."""
+    if not rules.looks:
+        return rules.judge(name, tool.parameters, values)
+    return await asyncio.to_thread(rules.judge, name, tool.parameters, values)
 
 
 async def _asked_for(
@@ -135,7 +143,7 @@ class Approvals:
         result = error_result(first, denied_by_rule(ruling))
         return ToolOutcome(call=first, result=result, stage="approval"), decision
 
-    def denial(self, tool: Tool, name: str, values: dict[str, Any]) -> str | None:
+    async def denial(self, tool: Tool, name: str, values: dict[str, Any]) -> str | None:
         """Return the text that refuses a call with these values, None where no rule denies it.
 
         Rules are about the agent's tools, not about the one that reads long outputs.
@@ -144,7 +152,7 @@ class Approvals:
             return None
         for rules in (self.policy, tool.approval):
             if isinstance(rules, Rules):
-                ruling = rules.judge(name, tool.parameters, values)
+                ruling = await _judged(rules, name, tool, values)
                 if ruling is not None:
                     return denied_by_rule(ruling) if ruling.verdict == "deny" else None
         return None

@@ -152,6 +152,11 @@ class Not(Struct, frozen=True):
         return not as_condition(self.condition).holds(value)
 
 
+def looks(given: Any) -> bool:
+    """Whether a condition looks at files, which may take long."""
+    return isinstance(given, Inside) or (isinstance(given, Not) and looks(given.condition))
+
+
 def as_condition(given: Any) -> Condition:
     """Return a condition as it is, and any other value as `Equals`."""
     return given if isinstance(given, Condition) else Equals(given)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from treadle.errors import ConfigError
-from treadle.tools.conditions import as_condition
+from treadle.tools.conditions import as_condition, looks
 from treadle.tools.outcome import describe
 from treadle.values import clean, is_object
 
@@ -135,16 +135,18 @@ class Rules:
 
     As `approval` of a tool they are about its calls only: a call that no rule is about runs. As
     `approval` of an agent or a run they are about all of its tools, and come first: what they say
-    nothing about the tool's own `approval` decides. A rule that raises asks.
+    nothing about the tool's own `approval` decides. A rule that raises asks. `looks` is whether a
+    rule looks at files.
     """
 
-    __slots__ = ("rules",)
+    __slots__ = ("looks", "rules")
 
     def __init__(self, *rules: Rule) -> None:
         for rule in rules:
             if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigError(f"Rules({rule!r:.60}): give Rule objects.")
         self.rules = rules
+        self.looks = any(looks(each) for rule in rules for each in rule.where.values())
 
     def __repr__(self) -> str:
         return f"Rules({', '.join(rule.label for rule in self.rules)})"
