@@ -63,6 +63,22 @@ def test_with_somebody_there_it_may_ask(somebody: Terminal, tmp_path: Path) -> N
     assert [type(each) for each in agent.middleware] == [AskFirst]
 
 
+@pytest.fixture
+def writer(somebody: Terminal, tmp_path: Path) -> Agent:
+    """The assistant where somebody can be asked, without the question, and beside it a secret."""
+    (tmp_path.parent / "secret.txt").write_text("secret")
+    return assistant(somebody, workspace=str(tmp_path)).replace(middleware=[])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are for Linux")
+async def test_commands_run_in_a_sandbox(writer: Agent, tmp_path: Path) -> None:
+    """They change the workspace, and see nothing of what is beside it."""
+    answer = await call(writer, "bash", command="echo new > a.txt; cat /etc/shadow ../*.txt")
+
+    assert (tmp_path / "a.txt").read_text() == "new\n"
+    assert "secret" not in answer.text
+
+
 @pytest.mark.parametrize("yes", [True, False])
 async def test_each_call_is_asked_about(reader: Agent, tmp_path: Path, yes: bool) -> None:
     """A yes runs this one call; a no tells the model, and nothing has run."""

@@ -12,11 +12,12 @@ from treadle.agent.agent import Agent
 from treadle.cli.calculator import calculate
 from treadle.cli.printing import call_in_full
 from treadle.cli.terminal import Terminal
-from treadle.errors import ToolError
+from treadle.errors import ConfigError, ToolError
 from treadle.messages import ToolCall
 from treadle.ports.clock import SYSTEM_CLOCK, Clock
 from treadle.ports.context import RunContext
 from treadle.ports.middleware import Middleware
+from treadle.sandboxes import Sandbox
 from treadle.tools.builtin import bash_tool, edit_tool, list_tool, read_tool, write_tool
 from treadle.tools.names import likely
 from treadle.tools.tool import Tool, tool
@@ -55,7 +56,8 @@ def assistant(terminal: Terminal, *, workspace: str = ".") -> Agent:
     """Return the assistant, without a model.
 
     It calculates, tells the time and reads files of the workspace. It also writes, edits and runs
-    commands where there is a terminal, each call only after a yes on it.
+    commands where there is a terminal, each call only after a yes on it; commands run in a sandbox
+    where one works.
     """
     harmless = [
         calculator_tool(),
@@ -65,7 +67,8 @@ def assistant(terminal: Terminal, *, workspace: str = ".") -> Agent:
     ]
     if not terminal.can_ask:
         return Agent("assistant", instructions=INSTRUCTIONS, tools=harmless)
-    asked = [write_tool(workspace), edit_tool(workspace), bash_tool(workspace)]
+    sandbox = _sandbox()
+    asked = [write_tool(workspace), edit_tool(workspace), bash_tool(workspace, sandbox=sandbox)]
     names = frozenset(each.name for each in asked)
     return Agent(
         "assistant",
@@ -73,6 +76,16 @@ def assistant(terminal: Terminal, *, workspace: str = ".") -> Agent:
         tools=[*harmless, *asked],
         middleware=[AskFirst(names, terminal.confirm)],
     )
+
+
+def _sandbox() -> Sandbox | None:
+    """Return a sandbox, or None where none works."""
+    sandbox = Sandbox()
+    try:
+        sandbox.check()
+    except ConfigError:
+        return None
+    return sandbox
 
 
 def calculator_tool() -> Tool:

@@ -114,6 +114,17 @@ class Sandbox:
             paths = tuple(_existing(name, path) for path in getattr(self, name))
             object.__setattr__(self, name, paths)
 
+    def check(self) -> Backend:
+        """Start a command that does nothing; return the back end that it ran in.
+
+        Raises:
+            ConfigError: none works here, so no command would run; the message says why.
+        """
+        try:
+            return find_backend(self.backend, self.bwrap, self._plan_of)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
     async def run(self, command: Command) -> CommandEnd:
         """Run a command; when this returns or is cancelled, no process of it is left."""
         return await launch(command, lambda: sandbox_launch(self.plan(command)))
