@@ -33,17 +33,15 @@ async def main() -> None:
     """Ask, and look at what was kept."""
     result = await agent.run("What went wrong?", conversation="log")
     log, found = result.tool_results
-    assert log.artefact is not None
-    print(len(log.text) < 3_000, log.artefact.size, log.artefact.lines)
-    # > True 2999999 50000
-    print(found.text.split()[:4], "...", result.output.split()[-2:])
-    # > ['[1', 'line', 'has', 'it]'] ... ['disk', 'full']
+    print(len(log.text) < 3_000, found.text.split()[:4], result.output.split()[-2:])
+    # > True ['[1', 'line', 'has', 'it]'] ['disk', 'full']
 
     # From here on it may be another process: the store has all of it.
     conversation = await Conversation.open("log", store=store)
-    whole = await conversation.artefact(log.artefact)
-    print(len(whole), whole.splitlines()[31_416].split())
-    # > 2999999 ['31417', 'disk', 'full']
+    for artefact in await conversation.artefacts():
+        whole = await conversation.artefact(artefact)
+        print(artefact.size, artefact.lines, whole.splitlines()[31_416].split())
+        # > 2999999 50000 ['31417', 'disk', 'full']
 
 
 asyncio.run(main())
