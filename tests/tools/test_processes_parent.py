@@ -192,7 +192,7 @@ def test_modules_that_are_found_later(tmp_path: Path, monkeypatch: pytest.Monkey
     async def both() -> tuple[int, int, int]:
         processes = ToolProcesses()
         first = (await processes.run(elsewhere.keep, (1,), {}))[0]
-        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
         one = import_module("found_later").one
         found: int = await processes.run(one, (), {})
         second = (await processes.run(elsewhere.keep, (1,), {}))[0]
@@ -220,6 +220,37 @@ def test_options_of_the_interpreter(tmp_path: Path) -> None:
     done = run("-O", "-X", "utf8", "-W", "error::UserWarning", program, "argument")
 
     assert done.stdout == '[1,1,["error::UserWarning"],["argument"]]\n', done.stderr
+
+
+def test_a_system_that_gives_no_more(tmp_path: Path) -> None:
+    """Without free descriptors a call has an error, and none is lost by trying."""
+    program = script(
+        tmp_path,
+        """
+        import resource
+
+        def limit(number):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (number, 4096))
+
+        if __name__ == "__main__":
+            ask(move, x=1)
+            PROCESSES.close()
+            before = len(os.listdir("/proc/self/fd"))
+            for more in range(6):
+                limit(before + more)
+                print(ask(move, x=1).text)
+                PROCESSES.close()
+            limit(4096)
+            print(ask(move, x=1).text)
+            PROCESSES.close()
+            print(len(os.listdir("/proc/self/fd")) - before)
+        """,
+    )
+    done = run(program)
+    first, *_, last, left = done.stdout.splitlines()
+
+    assert "Too many open files" in first, done.stderr
+    assert (last, left) == ('{"x":2}', "0")
 
 
 # --- how it ends --------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ from treadle.tools.worker_process import CallStopped, ProcessCall, ProcessDied, 
 
 MOST_PROCESSES = 16
 IDLE_SECONDS = 30.0
+END_SECONDS = 1.0
+"""How long an idle process may take to end by itself."""
 STOP_SECONDS = 1.0
 """How long a cancelled call waits until its process is gone, which takes milliseconds."""
 
@@ -42,14 +44,15 @@ class ToolProcesses:
         self._most = most
         self._idle_seconds = idle_seconds
         self._lanes: set[Lane] = set()
+        self._leaving: set[Lane] = set()
         self._begin()
         call_in_children(WeakMethod(self._begin))
 
     def _begin(self) -> None:
-        for lane in self._lanes:  # those of the process that forked
+        for lane in (*self._lanes, *self._leaving):  # those of the process that forked
             lane.forget()
         self._lock = threading.Lock()
-        self._lanes = set()
+        self._lanes, self._leaving = set(), set()
         self._idle: list[Lane] = []
         self._waiting: deque[Job] = deque()
 
@@ -100,11 +103,11 @@ class ToolProcesses:
     def close(self) -> None:
         """Kill all processes, and wait until they are gone; calls that run fail."""
         with self._lock:
-            lanes, self._idle = list(self._lanes), []
+            lanes, self._idle = [*self._lanes, *self._leaving], []
             for lane in lanes:
                 lane.stop()
         for lane in lanes:
-            lane.thread.join(STOP_SECONDS)
+            lane.thread.join(STOP_SECONDS + END_SECONDS)
         atexit.unregister(self.close)
 
     @property
@@ -129,7 +132,12 @@ class ToolProcesses:
             if len(self._lanes) == 1:
                 atexit.unregister(self.close)
                 atexit.register(self.close)
-        lane.thread.start()
+        try:
+            lane.thread.start()
+        except RuntimeError:  # the system gives no more threads
+            with self._lock:
+                self._lanes.discard(lane)
+            raise
 
     def _work(self, lane: Lane) -> None:
         job: Job | None = lane.jobs.get()
@@ -144,9 +152,10 @@ class ToolProcesses:
                 job = self._release(lane)
             del tell  # an idle thread keeps nothing of the last call alive
             job = job or self._wait_for_job(lane)
+        lane.end()
         with self._lock:
             self._lanes.discard(lane)
-        lane.end()
+            self._leaving.discard(lane)
 
     def _release(self, lane: Lane) -> Job | None:
         """Return the call that has waited longest; without one the lane is idle from now on."""
@@ -164,6 +173,8 @@ class ToolProcesses:
             with self._lock:
                 if lane in self._idle:
                     self._idle.remove(lane)
+                    self._lanes.remove(lane)  # at once: no call must wait for it
+                    self._leaving.add(lane)
                     return None
             return lane.jobs.get()
 
@@ -231,7 +242,7 @@ class Lane:
         """End the process: let an idle one run to its end, or kill it."""
         if self._process is not None:
             if not self.stopped:
-                self._process.end()
+                self._process.end(END_SECONDS)
             self._process.kill()
 
     def forget(self) -> None:

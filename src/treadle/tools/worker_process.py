@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import Context
 from pickle import loads
 from time import monotonic
@@ -112,30 +112,16 @@ class WorkerProcess:
     def __init__(self) -> None:
         self._path = [each for each in sys.path if type(each) is str]
         self._lock = threading.Lock()
-        ours, theirs = (_above_standard(each.detach()) for each in socket.socketpair())
-        life, self._lifeline = map(_above_standard, os.pipe())
-        self._socket = socket.socket(fileno=ours)
-        output = 2 if _is_open(2) else subprocess.DEVNULL
-        try:
-            self._child = subprocess.Popen(  # noqa: S603 this very interpreter
-                [
-                    sys.executable,
-                    *_interpreter_options(),
-                    "-c",
-                    PROGRAM.format(self._path, theirs, life),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=(theirs, life),
-                start_new_session=True,
-            )
-        except BaseException:
-            self._close()
-            raise
-        finally:
-            os.close(theirs)
-            os.close(life)
+        with ExitStack() as theirs, ExitStack() as ours:
+            ours_end, theirs_end = (_above_standard(each.detach()) for each in socket.socketpair())
+            ours.callback(os.close, ours_end)
+            theirs.callback(os.close, theirs_end)
+            their_life, self._lifeline = map(_above_standard, os.pipe())
+            ours.callback(os.close, self._lifeline)
+            theirs.callback(os.close, their_life)
+            self._child = _begin(self._path, theirs_end, their_life)
+            ours.pop_all()
+        self._socket = socket.socket(fileno=ours_end)
         self.alive = True
         self._say(("hello", sys.argv[:], main_source()))
 
@@ -199,11 +185,11 @@ class WorkerProcess:
                 self._close()
         return self._child.returncode
 
-    def end(self) -> None:
-        """Let it end by itself; kill it when it does not."""
+    def end(self, seconds: float) -> None:
+        """Let it end by itself; kill it when it has not after so long."""
         self.hang_up()
         with suppress(subprocess.TimeoutExpired):
-            self._child.wait(1.0)
+            self._child.wait(seconds)
         self.kill()
 
     def forget(self) -> None:
@@ -254,6 +240,19 @@ class WorkerProcess:
                 raise EOFError
             rest = rest[count:]
         return content
+
+
+def _begin(path: list[str], channel: int, lifeline: int) -> subprocess.Popen[bytes]:
+    output = 2 if _is_open(2) else subprocess.DEVNULL
+    program = PROGRAM.format(path, channel, lifeline)
+    return subprocess.Popen(  # noqa: S603 this very interpreter
+        [sys.executable, *_interpreter_options(), "-c", program],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(channel, lifeline),
+        start_new_session=True,
+    )
 
 
 def _answered(call: ProcessCall, what: str, content: bytes) -> bytes:
