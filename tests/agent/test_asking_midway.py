@@ -322,3 +322,21 @@ async def test_another_tool_is_asked_from_the_start() -> None:
     result = await changed.resume(first.run_id, decisions={"1": Approve()}, on_change="accept")
     assert result.output == "done"
     assert [r for r in ran if r[0] == "other"] == [("other", ()), ("other", ({},))]
+
+
+@tool(isolation="process")
+def signs_apart(ctx: RunContext, paper: str) -> str:
+    """Sign, in a process of its own."""
+    if ctx.answer is None:
+        raise AskApproval(f"Who signs {paper}?", NAMED)
+    return f"{paper}: {ctx.answer['name']}"
+
+
+async def test_a_tool_in_a_process_of_its_own() -> None:
+    """Its question comes through, and the answer goes back."""
+    script = calls(("1", "signs_apart", {"paper": "x"}))
+    agent = agent_with(MemoryStore(), script, "done", tools=[signs_apart])
+    first = await agent.run("go", conversation="c")
+    assert [(p.reason, p.schema is None) for p in first.pending] == [("Who signs x?", False)]
+    result = await agent.resume(first.run_id, decisions={"1": Edit({"name": "Ann"})})
+    assert result.tool_results[-1].text == "x: Ann"
