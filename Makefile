@@ -1,7 +1,7 @@
 # The commands of this project. Each sets up what it needs; a second time that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check unit docs e2e contract databases servers conformance lint fmt arch types cov recordings reference crash bench lock clean
+.PHONY: help setup demo test check unit docs e2e contract databases bubblewrap servers conformance lint fmt arch types cov recordings reference crash hangs bench lock clean
 
 PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; do \
 	"$$each" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
@@ -91,11 +91,11 @@ docs: .venv/.setup ## every example in README, docs, docstrings and examples/
 
 # --- the whole of it ----------------------------------------------------------------------------
 
-test: .venv/.setup databases servers ## every test, as CI runs them
+test: .venv/.setup databases bubblewrap servers ## every test, as CI runs them
 	$(PYTEST) -n auto --maxprocesses 4 -m "not e2e"
 	$(PYTEST) -m e2e
 
-e2e: .venv/.setup databases servers ## tests with other processes and the real local model
+e2e: .venv/.setup databases bubblewrap servers ## tests with other processes and the real local model
 	$(PYTEST) -m e2e
 
 contract: .venv/.setup databases ## all stores held to their contract, processes racing, as a table
@@ -103,6 +103,9 @@ contract: .venv/.setup databases ## all stores held to their contract, processes
 
 databases: ## PostgreSQL, MariaDB and Redis for tests, where apt-get can install them
 	@sh tools/databases.sh
+
+bubblewrap: ## bubblewrap for tests of sandboxes, where apt-get can install it
+	@sh tools/bubblewrap.sh
 
 servers: .venv/.setup ## real MCP servers for tests, in build/mcp
 	@sh tools/mcp_servers.sh
@@ -122,6 +125,9 @@ reference: .venv/.setup ## write docs/reference anew, from the code
 
 crash: .venv/.setup ## kill runs at every append, on every durable store (about 20 minutes)
 	$(BIN)/python -m tests.crash.sweep $(CRASH)
+
+hangs: .venv/.setup ## 1,000 hung tools in a row, each killed (about two minutes)
+	TREADLE_HANGS=1000 $(PYTEST) -s tests/tools/test_processes_hangs.py
 
 bench: .venv/.setup ## speed, as ratios to a hand-written floor
 	$(BIN)/python -m benchmarks

@@ -205,9 +205,9 @@ def look(ctx: RunContext) -> dict[str, Any]:
     }
 
 
-def touch_deps(ctx: RunContext) -> Any:
+def touch(ctx: RunContext, what: str) -> Any:
     """Touch what is not there."""
-    return ctx.deps
+    return getattr(ctx, what)
 
 
 def use(ctx: RunContext) -> str:

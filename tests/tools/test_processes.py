@@ -369,12 +369,13 @@ async def test_the_context() -> None:
     }
 
 
-async def test_deps_are_not_there() -> None:
-    """They are live objects; the error says what to do."""
-    result = await run_calls([apart(elsewhere.touch_deps)], asked("1", "touch_deps"), deps="d")
+@pytest.mark.parametrize("what", ["deps", "artefacts"])
+async def test_live_objects_are_not_there(what: str) -> None:
+    """The error says what to do."""
+    result = await run_calls([apart(elsewhere.touch)], asked("1", "touch", what=what), deps="d")
 
     text = results_of(result)[0].text
-    assert text.startswith("Tool 'touch_deps' failed: ConfigError: ctx.deps is not to be had in")
+    assert text.startswith(f"Tool 'touch' failed: ConfigError: ctx.{what} is not to be had in")
 
 
 async def test_progress_and_usage() -> None:

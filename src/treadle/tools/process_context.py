@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.errors import ConfigError
+from treadle.ports.artefacts import Artefacts
 from treadle.ports.context import RunContext, RunFacts
 from treadle.state.scope import Scope
 from treadle.state.scoped import ScopedState
@@ -46,7 +47,7 @@ def answer(ctx: RunContext[Any] | None, what: str, arguments: tuple[Any, ...]) -
 
 
 class DistantContext(RunContext[Any]):
-    """A run as a call in a worker process sees it. There are no `deps`: they are live objects."""
+    """A run as a call in a worker process sees it: without `deps` and `artefacts`, live objects."""
 
     __slots__ = ("_ask",)
 
@@ -74,11 +75,16 @@ class DistantContext(RunContext[Any]):
         Raises:
             ConfigError: always.
         """
-        raise ConfigError(
-            f"ctx.deps is not to be had in tool {self.tool!r}, which runs in a process of its own "
-            '(isolation="process"). Give it what it needs as arguments, state or metadata, or open '
-            "it there."
-        )
+        raise self._elsewhere("deps")
+
+    @property
+    def artefacts(self) -> Artefacts:
+        """Raise: they are read in the event loop of the run.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise self._elsewhere("artefacts")
 
     @property
     def usage(self) -> Usage:
@@ -93,6 +99,13 @@ class DistantContext(RunContext[Any]):
     def add_usage(self, usage: Usage) -> None:
         """Count what this call used itself in the run's usage."""
         self._ask("add_usage", usage)
+
+    def _elsewhere(self, what: str) -> ConfigError:
+        return ConfigError(
+            f"ctx.{what} is not to be had in tool {self.tool!r}, which runs in a process of its "
+            'own (isolation="process"). Give it what it needs as arguments, state or metadata, or '
+            "open it there."
+        )
 
 
 class DistantState(ScopedState):

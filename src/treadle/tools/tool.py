@@ -43,6 +43,9 @@ class Tool:
     lets async tools run beside others and sync ones alone. `interrupt` pauses the run after the
     tool has run. With `on_error="fail"` an error ends the run.
 
+    A sync function runs in a thread; with `isolation="process"` in a process, which a timeout or
+    a cancel kills (see `docs/how-to/stop-hung-tools.md`); with `"inline"` in the event loop.
+
     A call that needs `approval` does not run before somebody has decided. When a process died in
     the middle of a call, nobody knows whether it took effect: on resume an `idempotent` tool runs
     again under the same `ctx.idempotency_key`; of another `on_unknown` says whether to tell the
