@@ -43,12 +43,14 @@ __all__ = [
     "client_credentials",
     "http",
     "identity_assertion",
+    "is_closed",
     "oauth",
     "oauth_values",
     "open_session",
     "refusal_of",
     "session_of",
     "sse_client",
+    "status_of",
     "streamable_http_client",
     "tapped",
 ]
@@ -329,6 +331,20 @@ def refusal_of(error: BaseException) -> tuple[int, str, Any] | None:
         return None
     said: Any = getattr(error, "error", None)
     return said.code, said.message, said.data
+
+
+def is_closed(error: BaseException) -> bool:
+    """Whether the SDK says that the connection has ended."""
+    if isinstance(error, anyio.BrokenResourceError | anyio.ClosedResourceError | anyio.EndOfStream):
+        return True
+    refusal = refusal_of(error)
+    return refusal is not None and refusal[:2] == (-32000, "Connection closed")
+
+
+def status_of(error: BaseException) -> int:
+    """Return the status of HTTP that an error is about, or 0."""
+    answer: Any = getattr(error, "response", None)
+    return answer.status_code if isinstance(error, http.HTTPStatusError) else 0
 
 
 def _plain(result: Any) -> dict[str, Any]:

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from treadle.errors import MCPFailed
-from treadle.mcp._sdk import Session, Tap, child_streams, open_session, refusal_of
+from treadle.mcp._sdk import (
+    Session,
+    Tap,
+    child_streams,
+    is_closed,
+    open_session,
+    refusal_of,
+    status_of,
+)
 from treadle.mcp.child import Child, Launch
 from treadle.mcp.exchange import CURRENT, Action, Asking, Exchange, Listeners, Question
 from treadle.mcp.http import Address, http_streams
@@ -26,9 +34,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Work = Callable[[Session], Awaitable[T]]
-CLOSED = (-32000, "Connection closed")
-FORGOTTEN = (-32600, "Session terminated")
-"""How the SDK says that a connection has ended, and that a server does not know the session."""
+FORGOTTEN = "Session terminated"
+"""How the SDK says that a server does not know the session."""
 UNTOLD = "Server returned an error response"
 """What the SDK says of a status of HTTP."""
 EXPLAINED = 0.6
@@ -238,7 +245,7 @@ class Connection:
     async def _explained(self, error: BaseException) -> MCPFailed:
         """Return a failure with the reason why a process ended, where it did."""
         child = self._child
-        if child is not None and _is_closed(error):
+        if child is not None and is_closed(_leaf(error)):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(EXPLAINED):
                     await child.gone.wait()
@@ -312,31 +319,28 @@ def failure_of(error: BaseException, opening: Opening, status: int = 0) -> MCPFa
         return found
     start = f"MCP server {opening.server!r}"
     refusal = refusal_of(found)
+    status = status_of(found) or (status if refusal and refusal[1] == UNTOLD else 0)
+    if status:
+        hint = "; check its auth= and headers=" if status in (401, 403) else ""
+        text = f"{start} answered with HTTP status {status}{hint}."
+        return MCPFailed(text, server=opening.server, code=status, gone=refusal is None)
+    if is_closed(found) or (refusal is not None and refusal[1] == FORGOTTEN):
+        said = refusal[1] if refusal is not None else "Connection closed"
+        return MCPFailed(f"{start} has gone: {said}.", server=opening.server, gone=True)
     if refusal is None:
         text = masked(str(found) or type(found).__name__, opening.secrets)
         return MCPFailed(
             f"{start} failed: {type(found).__name__}: {text}", server=opening.server, gone=True
         )
     code, said, extra = refusal
-    if said == UNTOLD and status:
-        hint = "; check its auth= and headers=" if status in (401, 403) else ""
-        said = f"it answered with HTTP status {status}{hint}"
-    more = f" ({str(extra)[:500]})" if extra else ""
-    gone = (code, said) in (CLOSED, FORGOTTEN)
-    text = masked(f"{said}{more}", opening.secrets)
-    verb = "has gone" if gone else f"refused (code {code})"
-    return MCPFailed(f"{start} {verb}: {text}", server=opening.server, code=code, gone=gone)
+    text = masked(f"{said} ({str(extra)[:500]})" if extra else said, opening.secrets)
+    return MCPFailed(f"{start} refused (code {code}): {text}", server=opening.server, code=code)
 
 
 def _how_it_ended(code: int | None) -> str:
     if code is None:
         return "closed its output"
     return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
-
-
-def _is_closed(error: BaseException) -> bool:
-    refusal = refusal_of(_leaf(error))
-    return refusal is not None and refusal[:2] == CLOSED
 
 
 def _leaf(error: BaseException) -> BaseException:

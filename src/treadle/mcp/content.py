@@ -8,9 +8,20 @@ from typing import Any
 
 from treadle.errors import InvalidInput
 from treadle.messages import Audio, Image, Message, Text
+from treadle.tools.outcome import Shown
 from treadle.values import clean, is_array, is_object
 
 ContentPart = Text | Image | Audio
+
+
+def shown(result: dict[str, Any]) -> Shown | list[ContentPart]:
+    """Return a call's result: parts for the model, and beside them all of it where that is more."""
+    parts = parts_of(result)
+    blocks: list[Any] = [each for each in _items(result.get("content")) if is_object(each)]
+    is_more = any(each.get("type") not in ("text", "image") for each in blocks)
+    if is_more or any(result.get(name) is not None for name in ("structuredContent", "_meta")):
+        return Shown(parts, result)
+    return list(parts)
 
 
 def parts_of(result: dict[str, Any]) -> tuple[ContentPart, ...]:

@@ -103,6 +103,11 @@ class _Dress:
         if _origin(request.url) != self._origin:
             for name in own:
                 request.headers.pop(name, None)
+            if "text/event-stream" in request.headers.get("accept", ""):
+                raise MCPFailed(
+                    f"MCP server {self._address} sends its clients to {request.url.host!r}; "
+                    "use that address if it is the right one."
+                )
             return
         token = await self._token()
         if token is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from treadle.control import AskApproval
 from treadle.errors import InvalidTool, MCPFailed, ToolError
 from treadle.mcp._sdk import Session
-from treadle.mcp.content import block_parts, parts_of, resource_parts, text_of, with_defaults
+from treadle.mcp.content import block_parts, resource_parts, shown, text_of, with_defaults
 from treadle.mcp.exchange import Action, Exchange, Question
 from treadle.mcp.headers import PerCall, headers_of
 from treadle.mcp.listing import Listed
@@ -113,7 +113,7 @@ def _calling(
         questions.raise_open()
         if result.get("isError"):
             raise ToolError(text_of(result) or f"Tool {name!r} failed, and does not say why.")
-        return list(parts_of(result))
+        return shown(result)
 
     return call
 

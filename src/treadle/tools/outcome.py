@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
@@ -14,12 +14,22 @@ from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import Audio, File, Image, Text, ToolCall, ToolResult, with_value
 from treadle.state.scoped import StateWrite
 from treadle.usage import NOTHING, Usage
-from treadle.values import clean, json_text
+from treadle.values import clean, json_text, pack
 
 ResultPart = Text | Image | Audio | File
 PLAIN = frozenset((int, float, bool, dict, type(None)))
 """Types of values that are neither parts nor ask for anything."""
 MOST_ERROR_BYTES = 40_000
+
+
+class Shown(Struct, frozen=True):
+    """What a tool returns whose model is to see something else than its application gets.
+
+    The model is shown `parts`; `value` is `ToolResult.value`.
+    """
+
+    parts: tuple[ResultPart, ...]
+    value: Any
 
 
 class ToolOutcome(Struct, frozen=True, kw_only=True):
@@ -79,6 +89,9 @@ def result_of(call: ToolCall, value: object) -> ToolResult:
     if isinstance(value, Interrupt):
         told = value.reason if value.output is None else value.output
         return result_of(call, told)
+    if isinstance(value, Shown):
+        packed = pack(value.value, f"result of {call.name!r}")
+        return ToolResult(call.id, call.name, _cleaned(value.parts), packed=packed)
     parts = _parts_of(value)
     if parts:
         return ToolResult(call.id, call.name, _cleaned(parts))
