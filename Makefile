@@ -133,6 +133,7 @@ bench: .venv/.setup ## speed, as ratios to a hand-written floor
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.stores $(STORES)
 	$(BIN)/python -m benchmarks.protocols
+	$(BIN)/python -m benchmarks.isolation
 
 clean: ## remove everything that the commands here made
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
