@@ -140,12 +140,16 @@ class Dying:
         self.dead.set()
         await FakeClock.forever()
 
+    def bury(self) -> None:
+        """Let what still waits for this process fail: nothing of it is left behind."""
+        self._gone.set()
+
     async def run(self, agent: Agent[Any, Any], input: Any, **options: Any) -> None:
         """Run in this process until it dies. Its lease ends at once, as that of the dead does."""
         task = asyncio.ensure_future(agent.run(input, store=self, **options))  # pyright: ignore[reportArgumentType] a wrapper
         dead = asyncio.ensure_future(self.dead.wait())
         await asyncio.wait([task, dead], return_when=asyncio.FIRST_COMPLETED)
         assert self.dead.is_set(), "it did not die"
-        self._gone.set()
+        self.bury()
         task.cancel()
         await asyncio.wait([task, dead], timeout=5)
