@@ -9,7 +9,13 @@ import sys
 import pytest
 
 ALLOWED = {"treadle", "msgspec"}
-LATER = ("treadle.cli", "treadle.providers", "treadle.stores", "treadle.testing")
+LATER = (
+    "treadle.cli",
+    "treadle.providers",
+    "treadle.stores",
+    "treadle.sandboxes",
+    "treadle.testing",
+)
 
 BROUGHT = """
 import json, sys, time

@@ -51,6 +51,7 @@ from treadle.models import Cache, Fallback, RateLimit
 from treadle.ports.model import ModelProfile
 from treadle.providers import Anthropic, Gemini, OpenAI, OpenAIResponses
 from treadle.providers.prices import AS_OF, TABLE
+from treadle.sandboxes import Sandbox, SandboxLimits
 from treadle.tools.tool import OPTION_FIELDS
 
 ROOT = Path(__file__).parents[1]
@@ -98,14 +99,15 @@ def tools_page() -> str:
     wanted = ("name", "description", *OPTION_FIELDS)
     options = [row for row in settings_of(Tool) if row[0] in wanted]
     context = [row for row in members_of(RunContext) if row[0] not in OF_THE_LOOP]
+    header = ("Option", "Type", "Default")
     return page(
         "Tools",
         f"## tool\n\n{prose(tool)}",
-        f"## Options of a tool\n\n{prose(Tool)}\n\n"
-        + table(("Option", "Type", "Default"), options),
+        f"## Options of a tool\n\n{prose(Tool)}\n\n" + table(header, options),
         "`name` and `description` are those of the function unless they are given.",
         f"## Tool.from_schema\n\n{prose(Tool.from_schema)}",
         section(RunContext, table(("Member", "What it is"), context)),
+        *(section(kind, table(header, settings_of(kind))) for kind in (Sandbox, SandboxLimits)),
     )
 
 

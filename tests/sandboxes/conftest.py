@@ -10,13 +10,25 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from shutil import which
 
 import pytest
 
 import treadle.tools.builtin.launcher
 from tests.sandboxes.attacks import Place
+from treadle.sandboxes.found import Backend
+
+NEEDED = bool(os.environ.get("TREADLE_NEED_STORES"))
+"""Whether what cannot be tested here is a failure, as in CI."""
 
 SLEEPER = "import time; time.sleep(600)"
+
+
+def available(backend: Backend) -> Backend:
+    """Return a back end that can be tested here, or skip."""
+    if backend == "bubblewrap" and which("bwrap") is None and not NEEDED:
+        pytest.skip("there is no bubblewrap here; make bubblewrap")
+    return backend
 
 
 def _listening(kind: int, address: object, family: int, stack: ExitStack) -> socket.socket:

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.sandboxes.attacks import ATTACKS, Attack, Place
+from tests.sandboxes.conftest import available
 from tests.tools.builtin.left import running
 from treadle.ports.command_runner import Command
 from treadle.sandboxes import Sandbox
 from treadle.sandboxes.found import Backend
-
-pytestmark = pytest.mark.e2e
 
 BACKENDS: tuple[Backend, ...] = ("bubblewrap", "landlock", "local")
 PYTHON = os.path.realpath(sys.executable)
@@ -24,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "sandbox-commands.md"
 @pytest.fixture
 def sandbox(attack: Attack, backend: Backend) -> Sandbox:
     """The sandbox that is attacked; this Python can be run in it."""
-    return Sandbox(backend=backend, readable=(sys.base_prefix,), limits=attack.limits)
+    return Sandbox(backend=available(backend), readable=(sys.base_prefix,), limits=attack.limits)
 
 
 async def reached(attack: Attack, sandbox: Sandbox, place: Place) -> tuple[bool, str]:
@@ -45,6 +44,7 @@ async def reached(attack: Attack, sandbox: Sandbox, place: Place) -> tuple[bool,
     return "REACHED" in end.output.splitlines() or attack.harm(place), f"{end.reason}\n{end.output}"
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.title)
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_an_attack(attack: Attack, backend: Backend, sandbox: Sandbox, place: Place) -> None:
@@ -54,3 +54,17 @@ async def test_an_attack(attack: Attack, backend: Backend, sandbox: Sandbox, pla
     if backend == "local" and attack.depends:
         return
     assert got is not attack.contained_by(backend), told
+
+
+def test_the_docs_have_the_table() -> None:
+    """A row for each attack, with what each back end does about it."""
+    told = {True: "contained", False: "**not contained**"}
+
+    rows = [
+        f"| {attack.title} | "
+        + " | ".join(told[attack.contained_by(backend)] for backend in BACKENDS)
+        + (" (as far as the user may) |" if attack.depends else " |")
+        for attack in ATTACKS
+    ]
+
+    assert "\n".join(rows) in PAGE.read_text()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sandboxes.conftest import available
 from treadle.sandboxes.found import Backend
 
 pytestmark = pytest.mark.e2e
@@ -51,7 +52,7 @@ def test_the_launcher_comes_from_memory(
     program = f"import sys; sys.path.insert(0, {str(workspace / 'lib')!r})\n{PROGRAM}"
 
     ended = subprocess.run(
-        [sys.executable, "-c", program, str(workspace), backend, REWRITE],
+        [sys.executable, "-c", program, str(workspace), available(backend), REWRITE],
         capture_output=True,
         text=True,
         check=False,

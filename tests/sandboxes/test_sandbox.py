@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandboxes.attacks import Place
+from tests.sandboxes.conftest import available
 from tests.tools.builtin.left import running
 from treadle import ConfigError
 from treadle.ports.command_runner import Command, CommandEnd
@@ -41,7 +42,7 @@ def run(workspace: Path) -> Run:
 @pytest.fixture(params=CONTAINING)
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each back end that contains a command."""
-    return request.param
+    return available(request.param)
 
 
 @pytest.fixture
@@ -190,7 +191,7 @@ async def test_much_output_does_not_fill_this_process(run: Run, walls: Sandbox) 
 async def test_a_launcher_that_dies_takes_its_command_along(run: Run, workspace: Path) -> None:
     """bubblewrap ends with the program around it, whatever that dies of."""
     async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
-        command = tasks.create_task(run(Sandbox(backend="bubblewrap"), "touch begun; sleep 60"))
+        command = tasks.create_task(run(Sandbox(backend=available("bubblewrap")), "touch begun; sleep 60"))
         while not (workspace / "begun").exists():  # noqa: ASYNC110 another process makes it true
             await asyncio.sleep(0.01)
         os.kill(_launcher_of(workspace), signal.SIGKILL)

@@ -12,6 +12,7 @@ from treadle.tools.builtin.command import MODULES as LAUNCHER
 from treadle.tools.builtin.command import PACKAGES, Launch, launch_and_wait
 
 Backend = Literal["bubblewrap", "landlock", "local"]
+Wanted = Literal["auto", "bubblewrap", "landlock", "local"]
 CONTAINING: tuple[Backend, ...] = ("bubblewrap", "landlock")
 BACKENDS: tuple[Backend, ...] = (*CONTAINING, "local")
 PROOF = 42
@@ -27,7 +28,7 @@ def sandbox_launch(plan: SandboxPlan) -> Launch:
     return Launch(plan, (*PACKAGES, "treadle.sandboxes"), MODULES)
 
 
-def find_backend(wanted: str, bwrap: str, make_plan: MakePlan) -> Backend:
+def find_backend(wanted: Wanted, bwrap: str, make_plan: MakePlan) -> Backend:
     """Return the back end that is wanted, or for "auto" the first that works.
 
     That one worked once is remembered, not that one failed: it may be installed meanwhile.

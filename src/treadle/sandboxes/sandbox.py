@@ -10,13 +10,12 @@ from pathlib import Path
 from platform import machine, release
 from shutil import which
 from tempfile import gettempdir
-from typing import Literal
 
 from treadle.errors import ConfigError
 from treadle.ports.command_runner import Command, CommandEnd
 from treadle.sandboxes import bubblewrap, seccomp, system
 from treadle.sandboxes.bubblewrap import Mounts
-from treadle.sandboxes.found import BACKENDS, Backend, find_backend, sandbox_launch
+from treadle.sandboxes.found import BACKENDS, Backend, Wanted, find_backend, sandbox_launch
 from treadle.sandboxes.walls import SandboxPlan
 from treadle.tools.builtin.command import launch
 from treadle.tools.builtin.launcher import SHELL
@@ -39,9 +38,9 @@ class SandboxLimits:
     """
 
     cpu_seconds: int | None = 600
-    memory: int | None = 2048 * MB
+    memory: int | None = 2000 * MB
     processes: int | None = 256
-    file_size: int | None = 1024 * MB
+    file_size: int | None = 1000 * MB
     open_files: int | None = 1024
     tmp_size: int = 100 * MB
 
@@ -89,7 +88,7 @@ class Sandbox:
         ConfigError: an option is of no use; the message says which.
     """
 
-    backend: Backend | Literal["auto"] = "auto"
+    backend: Wanted = "auto"
     network: bool = False
     env: tuple[str, ...] = ()
     read_only: bool = False
