@@ -31,6 +31,7 @@ def serve() -> Iterator[Callable[..., str]]:
 
 def compile_c(source: str | Path, into: Path, *flags: str) -> Path:
     """Compile a library from a file or from a text in C."""
+    into.parent.mkdir(exist_ok=True)
     command = ["cc", "-shared", "-fPIC", *flags, "-o", str(into)]
     if isinstance(source, Path):
         subprocess.run([*command, str(source)], check=True)

@@ -155,10 +155,11 @@ def test_images_that_are_not_whole_are_left_out(caplog: pytest.LogCaptureFixture
     """Each is logged, and nothing else is lost."""
     content = url_part("") + url_part("file:///etc/passwd") + bytes_part("", PNG)
     content += bytes_part("image/png", b"") + bytes_part("text/html", b"<b>") + put(3, b"")
-    content += url_part("data:image/png;base64,%%%") + bytes_part("image/png", PNG)
+    content += url_part("data:image/png;base64,%%%") + url_part("data:image/png")
+    content += bytes_part("image/png", PNG)
 
     assert answer_of("cats", content) == [Image.from_bytes(PNG, "image/png")]
-    assert len(caplog.messages) == 7
+    assert len(caplog.messages) == 8
     assert all("plugin 'cats' is left out" in message for message in caplog.messages)
 
 
