@@ -91,11 +91,11 @@ docs: .venv/.setup ## every example in README, docs, docstrings and examples/
 
 # --- the whole of it ----------------------------------------------------------------------------
 
-test: .venv/.setup databases bubblewrap servers ## every test, as CI runs them
+test: .venv/.setup databases bubblewrap compilers servers ## every test, as CI runs them
 	$(PYTEST) -n auto --maxprocesses 4 -m "not e2e"
 	$(PYTEST) -m e2e
 
-e2e: .venv/.setup databases bubblewrap servers ## tests with other processes and the real local model
+e2e: .venv/.setup databases bubblewrap compilers servers ## tests with other processes and the real local model
 	$(PYTEST) -m e2e
 
 contract: .venv/.setup databases ## all stores held to their contract, processes racing, as a table
@@ -106,6 +106,9 @@ databases: ## PostgreSQL, MariaDB and Redis for tests, where apt-get can install
 
 bubblewrap: ## bubblewrap for tests of sandboxes, where apt-get can install it
 	@sh tools/bubblewrap.sh
+
+compilers: ## compilers of C and Rust for tests of native libraries, where apt-get can install them
+	@sh tools/compilers.sh
 
 servers: .venv/.setup ## real MCP servers for tests, in build/mcp
 	@sh tools/mcp_servers.sh

@@ -24,10 +24,18 @@ PLACES = [ROOT / "README.md", DOCS, ROOT / "src"]
 
 
 def by_page() -> list[Any]:
-    """Return the fences of each page."""
-    return [
-        pytest.param(list(fences), id=path.relative_to(ROOT).as_posix())
+    """Return the fences of each page; one that calls a compiler is marked."""
+    pages = [
+        (path, list(fences))
         for path, fences in groupby(find_examples(*PLACES), key=lambda fence: fence.path)
+    ]
+    return [
+        pytest.param(
+            fences,
+            id=path.relative_to(ROOT).as_posix(),
+            marks=[pytest.mark.e2e] if any('"cc"' in fence.source for fence in fences) else [],
+        )
+        for path, fences in pages
     ]
 
 

@@ -31,10 +31,19 @@ def needs_weights(program: Path) -> bool:
     )
 
 
+def compiles(program: Path) -> bool:
+    """Return whether a program calls a compiler of C."""
+    return '"cc"' in program.read_text(encoding="utf-8")
+
+
 def programs() -> list[Any]:
-    """Return each example; those with a real model are marked."""
+    """Return each example; those with a real model or a compiler are marked."""
     return [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.e2e] if needs_weights(path) else [])
+        pytest.param(
+            path,
+            id=path.stem,
+            marks=[pytest.mark.e2e] if needs_weights(path) or compiles(path) else [],
+        )
         for path in sorted(EXAMPLES.glob("*.py"))
     ]
 

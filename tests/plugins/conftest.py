@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -29,10 +30,20 @@ def serve() -> Iterator[Callable[..., str]]:
         yield begin
 
 
+def compiler(name: str) -> str:
+    """Return where a compiler is; without it a test is skipped, or fails where that is asked."""
+    rustup = Path.home() / ".cargo" / "bin"
+    found = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{rustup}")
+    if found is None:
+        end = pytest.fail if os.environ.get("TREADLE_NEED_STORES") else pytest.skip
+        end(f"There is no {name} here; see tools/compilers.sh.")
+    return found
+
+
 def compile_c(source: str | Path, into: Path, *flags: str) -> Path:
     """Compile a library from a file or from a text in C."""
     into.parent.mkdir(exist_ok=True)
-    command = ["cc", "-shared", "-fPIC", *flags, "-o", str(into)]
+    command = [compiler("cc"), "-shared", "-fPIC", *flags, "-o", str(into)]
     if isinstance(source, Path):
         subprocess.run([*command, str(source)], check=True)
     else:
@@ -42,8 +53,7 @@ def compile_c(source: str | Path, into: Path, *flags: str) -> Path:
 
 def compile_rust(source: Path, into: Path, *flags: str) -> Path:
     """Compile a library in Rust, with the compiler of the path or of rustup."""
-    compiler = shutil.which("rustc") or Path.home() / ".cargo" / "bin" / "rustc"
-    command = [compiler, "--edition", "2021", "--crate-type", "cdylib", *flags, "-o", into]
+    command = [compiler("rustc"), "--edition", "2021", "--crate-type", "cdylib", *flags, "-o", into]
     subprocess.run([*command, source], cwd=into.parent, check=True)
     return into
 
