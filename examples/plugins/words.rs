@@ -2,7 +2,8 @@
 //!
 //!     rustc --edition 2021 --crate-type cdylib -O -o libwords.so words.rs
 
-use std::ffi::{c_char, CStr, CString};
+use std::ffi::{CStr, CString};
+use std::os::raw::c_char;
 
 const TOOLS: &str = r#"[{
     "name": "count_words",
