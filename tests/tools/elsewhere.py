@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,14 @@ def die(how: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         case "abort":
             os.abort()
+        case "close":
+            os.closerange(3, 100)
+            time.sleep(1e6)  # noqa: TID251
+        case "scribble":
+            for each in range(3, 100):
+                with suppress(OSError):
+                    os.write(each, b"scribble" * 10)
+            time.sleep(1e6)  # noqa: TID251
         case _:
             os._exit(0)
 

@@ -203,6 +203,8 @@ async def test_an_exception_is_tried_again() -> None:
         ("zero", "its process ended with exit code 0 while it ran."),
         ("segv", "its process was ended by signal 11 (SIGSEGV) while it ran."),
         ("abort", "its process was ended by signal 6 (SIGABRT) while it ran."),
+        ("close", "its process closed the channel to its parent, or wrote to it, while it ran."),
+        ("scribble", "its process closed the channel to its parent, or wrote to it, while it ran."),
         ("kill", "by signal 9 (SIGKILL), as happens when memory runs out, while it ran."),
     ],
 )

@@ -47,17 +47,16 @@ async def test_hangs_in_a_row() -> None:
     script = [calls((f"c{n}", "hang", {"how": how})) for n, how in enumerate(ways)]
     agent = Agent("a", ScriptedModel([*script, "done"]), tools=[hanging.hang])
     run = agent.start("x", limits=Limits(max_turns=TIMES + 1, max_tool_calls=TIMES))
-    hung: list[int] = []
-    longest, at = 0.0, time.perf_counter()
-    began = at
+    hung: dict[str, tuple[int, float]] = {}
+    longest, began = 0.0, time.perf_counter()
     async for event in run:
         if isinstance(event, ToolProgress):
-            hung.append(int(str(event.progress)))
-            at = time.perf_counter()
-        elif isinstance(event, ToolFinished) and hung:
+            hung[event.call_id] = int(str(event.progress)), time.perf_counter()
+        elif isinstance(event, ToolFinished) and event.call_id in hung:
+            pid, at = hung[event.call_id]
             longest = max(longest, time.perf_counter() - at)
-            assert hung[-1] not in PROCESSES.pids
-            assert hung[-1] not in children()
+            assert pid not in PROCESSES.pids
+            assert pid not in children()
     result = await run
     took = time.perf_counter() - began
     print(f"{TIMES} hangs in {took:.1f} s; the longest was gone after {longest:.3f} s")

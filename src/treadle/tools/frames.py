@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pickle
 from struct import Struct
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 MOST_BYTES = 64 * 1024 * 1024
 LENGTH = Struct("!Q")
 
 Frame = tuple[Any, ...]
 """A word that says what it is, then what belongs to it: texts, numbers, bytes and tuples."""
+
+
+class Readable(Protocol):
+    """A buffered file."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return so many bytes, fewer at the end only."""
+        ...
 
 
 class FrameTooLarge(Exception):
@@ -32,7 +40,7 @@ def frame_bytes(frame: Frame) -> bytes:
     return LENGTH.pack(len(content)) + content
 
 
-def read_frame(file: BinaryIO) -> Frame:
+def read_frame(file: Readable) -> Frame:
     """Wait for the next frame.
 
     Raises:

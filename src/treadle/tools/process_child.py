@@ -18,6 +18,8 @@ from treadle.errors import NotStorable, ToolError
 from treadle.tools.frames import Frame, FrameTooLarge, frame_bytes, read_frame
 from treadle.tools.portable import Script, packed, packed_error, unpacked, unpacked_error
 
+MOST_FUNCTIONS = 100
+
 
 def main(channel: int, lifeline: int) -> None:
     """Serve calls until the parent closes the channel; die when it is gone."""
@@ -59,17 +61,19 @@ class Worker:
                     raise ValueError(f"{frame[0]!r} is no word of the parent's.")
 
     def _function(self, content: bytes) -> Callable[..., Any]:
-        """Return a function; the same object, with what it keeps, as long as this process lives."""
+        """Return a function: the same object, with what it keeps, from one call to the next."""
         if content not in self._functions:
+            if len(self._functions) >= MOST_FUNCTIONS:
+                del self._functions[next(iter(self._functions))]
             self._functions[content] = unpacked(content)
         return self._functions[content]
 
-    def _outcome(self, function: bytes, arguments: bytes, facts: dict[str, Any] | None) -> Frame:
+    def _outcome(self, function: bytes, arguments: bytes, facts: bytes | None) -> Frame:
         try:
             target = self._function(function)
             positional, keywords = unpacked(arguments)
             if facts is not None:
-                positional = (self._context(facts), *positional)
+                positional = (self._context(unpacked(facts)), *positional)
             self._send(("begun",))
             value = target(*positional, **keywords)
             if isawaitable(value):

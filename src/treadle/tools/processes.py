@@ -40,8 +40,14 @@ class ToolProcesses:
     A forked child begins with none.
     """
 
-    def __init__(self, most: int = MOST_PROCESSES, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        most: int = MOST_PROCESSES,
+        idle_seconds: float = IDLE_SECONDS,
+        begin: Callable[[], WorkerProcess] = WorkerProcess,
+    ) -> None:
         self._most = most
+        self._new_process = begin
         self._idle_seconds = idle_seconds
         self._lanes: set[Lane] = set()
         self._leaving: set[Lane] = set()
@@ -126,7 +132,7 @@ class ToolProcesses:
             if len(self._lanes) >= self._most:
                 self._waiting.append(job)
                 return
-            lane = Lane(self._work)
+            lane = Lane(self._work, self._new_process)
             lane.jobs.put(job)
             self._lanes.add(lane)
             if len(self._lanes) == 1:
@@ -182,7 +188,8 @@ class ToolProcesses:
 class Lane:
     """A thread, and the process that it looks after."""
 
-    def __init__(self, work: Callable[[Lane], None]) -> None:
+    def __init__(self, work: Callable[[Lane], None], begin: Callable[[], WorkerProcess]) -> None:
+        self._begin = begin
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.thread = threading.Thread(
             target=work, args=(self,), name="treadle-process", daemon=True
@@ -224,7 +231,7 @@ class Lane:
         if self._process is None or self.stopped:
             return
         try:
-            self._process = WorkerProcess()
+            self._process = self._begin()
         except OSError:
             self._process = None  # the call that needs it will tell
         else:
@@ -258,7 +265,7 @@ class Lane:
             except ProcessDied as died:
                 if died.begun or self.stopped:
                     raise
-        self._process = WorkerProcess()
+        self._process = self._begin()
         return self._run_in(self._process, call)
 
     def _run_in(self, process: WorkerProcess, call: ProcessCall) -> Any:

@@ -25,6 +25,8 @@ from treadle.tools.timing import CallExpired
 
 START_SECONDS = 60.0
 """How long a process may take until a function begins: to start, and to import its module."""
+SILENT_SECONDS = 0.5
+"""How long a process that has closed its channel is given to end, so that its end can be told."""
 GONE_SECONDS = 5.0
 """How long the system may take to end a process that was killed; most take a millisecond."""
 
@@ -111,7 +113,7 @@ class WorkerProcess:
 
     def __init__(self) -> None:
         self._path = [each for each in sys.path if type(each) is str]
-        self._lock = threading.Lock()
+        self._hung_up = False
         with ExitStack() as theirs, ExitStack() as ours:
             ours_end, theirs_end = (_above_standard(each.detach()) for each in socket.socketpair())
             ours.callback(os.close, ours_end)
@@ -155,8 +157,10 @@ class WorkerProcess:
                         deadline = None if call.timeout is None else monotonic() + call.timeout
                     case "ask", str(what), bytes(content):
                         self._send(_answered(call, what, content), deadline)
-                    case outcome:
+                    case ("returned" | "raised", *_) as outcome:
                         break
+                    case _:
+                        raise EOFError
         except TimeoutError as error:
             self.kill()
             if begun:
@@ -166,24 +170,23 @@ class WorkerProcess:
                 "takes too long to import."
             ) from error
         except (EOFError, OSError) as error:
-            raise ProcessDied(self.kill(), begun=begun) from error
+            raise ProcessDied(self._reap(), begun=begun) from error
         return _value_of(outcome)
 
     def hang_up(self) -> None:
         """Wake the thread that waits for it, as if it had died. Never blocks; from any thread."""
+        self._hung_up = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def kill(self) -> int | None:
-        """End it and its children at once, and return its exit code if it has gone."""
-        with self._lock:
-            if self.alive:
-                self.alive = False
-                _kill_family(self._child.pid)
-                with suppress(subprocess.TimeoutExpired):
-                    self._child.wait(GONE_SECONDS)
-                self._close()
-        return self._child.returncode
+    def kill(self) -> None:
+        """End it and its children at once."""
+        if self.alive:
+            self.alive = False
+            _kill_family(self._child.pid)
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(GONE_SECONDS)
+            self._close()
 
     def end(self, seconds: float) -> None:
         """Let it end by itself; kill it when it has not after so long."""
@@ -194,17 +197,26 @@ class WorkerProcess:
 
     def forget(self) -> None:
         """Close what a forked child has of it: it is the parent's."""
-        self.alive = False
-        self._child.returncode = 0
-        self._close()
+        if self.alive:
+            self.alive = False
+            self._child.returncode = 0
+            self._close()
+
+    def _reap(self) -> int | None:
+        """Return the exit code of a process that has fallen silent; None when it had not ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(0 if self._hung_up else SILENT_SECONDS)
+        code = self._child.returncode
+        self.kill()
+        return code
 
     def _close(self) -> None:
         self._socket.close()
         os.close(self._lifeline)
 
     def _request(self, call: ProcessCall) -> bytes:
-        facts = None if call.ctx is None else facts_of(call.ctx)
         try:
+            facts = None if call.ctx is None else packed(facts_of(call.ctx))
             function = packed(call.function)
             arguments = packed((call.arguments, call.keywords))
             request = frame_bytes(("call", function, arguments, facts))
@@ -228,7 +240,11 @@ class WorkerProcess:
         (size,) = LENGTH.unpack(self._read(LENGTH.size, deadline))
         if size > MOST_BYTES:
             raise EOFError  # something else has written here
-        return loads(self._read(size, deadline))  # noqa: S301 it is this very program
+        content = self._read(size, deadline)
+        try:
+            return loads(content)  # noqa: S301 it is this very program
+        except Exception as error:  # what is no pickle may raise anything
+            raise EOFError from error
 
     def _read(self, size: int, deadline: float | None) -> bytearray:
         content = bytearray(size)
@@ -349,7 +365,7 @@ def _is_open(descriptor: int) -> bool:
 
 def _ending(code: int | None) -> str:
     if code is None:
-        return "did not end when it was killed"
+        return "closed the channel to its parent, or wrote to it,"
     if code >= 0:
         return f"ended with exit code {code}"
     name = signal.Signals(-code).name if -code in signal.valid_signals() else "no known name"
