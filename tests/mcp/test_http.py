@@ -177,6 +177,8 @@ def test_options_that_are_unknown() -> None:
         MCP.stdio("x", time_out=3)  # pyright: ignore[reportCallIssue] on purpose
     with pytest.raises(ConfigError, match="connect_timeout=0"):
         MCP.stdio("x", connect_timeout=0)
+    with pytest.raises(ConfigError, match="protocol='2024'"):
+        MCP.stdio("x", protocol="2024")  # pyright: ignore[reportArgumentType] on purpose
     with pytest.raises(ConfigError, match="are texts"):
         MCP.stdio("x", 3)  # pyright: ignore[reportArgumentType] on purpose
     with pytest.raises(ConfigError, match="token is empty"):

@@ -13,7 +13,7 @@ from typing import Any
 
 from treadle.errors import ConfigError, MissingExtra
 from treadle.mcp.child import Child
-from treadle.mcp.exchange import CURRENT, Listeners
+from treadle.mcp.exchange import CURRENT, Listeners, Protocol
 from treadle.mcp.listing import mend_tools
 from treadle.values import is_object
 
@@ -293,15 +293,18 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session(streams: Streams, tap: Tap, listeners: Listeners) -> AsyncGenerator[Session]:
-    """Shake hands with a server over a transport."""
+async def open_session(
+    streams: Streams, tap: Tap, listeners: Listeners, protocol: Protocol = "auto"
+) -> AsyncGenerator[Session]:
+    """Open a session with a server over a transport, in the newest protocol that both know."""
     options: dict[str, Any] = {
         "elicitation_callback": _answering(listeners),
         "message_handler": _hearing(listeners),
         "client_info": types.Implementation(name="treadle", version=VERSION),
     }
     if IS_TWO:
-        async with mcp.Client(streams, cache=None, **options) as client:
+        mode = "legacy" if protocol == "handshake" else "auto"
+        async with mcp.Client(streams, cache=None, mode=mode, **options) as client:
             yield Session(client, tap)
         return
     async with streams as (read, write), mcp.ClientSession(read, write, **options) as session:

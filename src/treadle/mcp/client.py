@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack, get_args
 
 from treadle.errors import ConfigError
 from treadle.mcp._sdk import session_of
@@ -13,7 +13,7 @@ from treadle.mcp.auth import Auth
 from treadle.mcp.child import Launch, environment
 from treadle.mcp.connection import Opening
 from treadle.mcp.content import ContentPart, messages_of, resource_parts, with_defaults
-from treadle.mcp.exchange import Action, Question
+from treadle.mcp.exchange import Action, Protocol, Question
 from treadle.mcp.headers import CallHeaders, split_headers
 from treadle.mcp.http import Address
 from treadle.mcp.remote import Care, Remote
@@ -32,8 +32,9 @@ class ClientOptions(TypedDict, total=False):
     used, by the server's names for them. `timeout` (seconds), `approval` and `max_output` (bytes)
     are those of its tools. It has `connect_timeout` seconds (30) to answer at first. `elicit`
     answers the server's questions (None is a no); without it the call waits for somebody's decision
-    like one that needs approval. With `trust_hints` the server is believed which tools can be
-    called twice without harm. A process that failed `max_crashes` times in a row (3) is not
+    like one that needs approval. `protocol="handshake"` is for servers that only know how to ask
+    over the protocols before 2026-07-28. With `trust_hints` the server is believed which tools can
+    be called twice without harm. A process that failed `max_crashes` times in a row (3) is not
     started again.
     """
 
@@ -45,6 +46,7 @@ class ClientOptions(TypedDict, total=False):
     max_output: int
     connect_timeout: float
     elicit: Elicit | None
+    protocol: Protocol
     trust_hints: bool
     max_crashes: int
 
@@ -163,7 +165,10 @@ class MCP:
         if not seconds > 0:
             raise ConfigError(f"connect_timeout={seconds!r} is not more than 0 seconds.")
         opening = Opening(
-            server=options.get("name") or place, target=target, connect_timeout=seconds
+            server=options.get("name") or place,
+            target=target,
+            connect_timeout=seconds,
+            protocol=checked_protocol(options.get("protocol", "auto")),
         )
         elicit = options.get("elicit")
         care = Care(
@@ -261,6 +266,13 @@ class MCP:
             lambda session: session.prompt(name, arguments), again=True
         )
         return messages_of(result)
+
+
+def checked_protocol(protocol: Protocol) -> Protocol:
+    """Return which protocol is spoken, if there is such a one."""
+    if protocol not in get_args(Protocol):
+        raise ConfigError(f"protocol={protocol!r} is none of 'auto', 'handshake'.")
+    return protocol
 
 
 def _answering(elicit: Elicit) -> Callable[[Question], Awaitable[tuple[Action, Any]]]:

@@ -25,7 +25,7 @@ from treadle.mcp._sdk import (
     status_of,
 )
 from treadle.mcp.child import Child, Launch
-from treadle.mcp.exchange import CURRENT, Action, Asking, Exchange, Listeners, Question
+from treadle.mcp.exchange import CURRENT, Action, Asking, Exchange, Listeners, Protocol, Question
 from treadle.mcp.http import Address, http_streams
 from treadle.values import is_object
 from treadle.values.secret import masked
@@ -52,6 +52,7 @@ class Opening:
     server: str
     target: Launch | Address
     connect_timeout: float
+    protocol: Protocol = "auto"
 
     @property
     def secrets(self) -> set[str]:
@@ -186,7 +187,8 @@ class Connection:
             streams = child_streams(self._child, self._tap)
         listeners = Listeners(elicit=self._answer, changed=self._hear, logged=self._log)
         try:
-            return await stack.enter_async_context(open_session(streams, self._tap, listeners))
+            session = open_session(streams, self._tap, listeners, self._opening.protocol)
+            return await stack.enter_async_context(session)
         except Exception as error:
             self._reason = await self._explained(error)
             raise

@@ -7,6 +7,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+Protocol = Literal["auto", "handshake"]
+"""The newest protocol that both sides know, or the newest that begins with a handshake."""
 Action = Literal["accept", "decline", "cancel"]
 Asking = Callable[["Question"], Awaitable["tuple[Action, dict[str, Any] | None]"]]
 """Answers a server's question: what becomes of it, and the values where it is accepted."""
