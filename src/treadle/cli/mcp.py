@@ -56,7 +56,7 @@ def describe_mcp(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="module:agent",
-        help="an agent, a tool, a typed function, or a list of these",
+        help="an agent, a tool, a typed function, a list of these, or an MCPServer",
     )
     parser.add_argument(
         "--describe",
@@ -66,7 +66,7 @@ def describe_mcp(parser: argparse.ArgumentParser) -> None:
         help="what an agent is good at, for the client's model; once for each agent",
     )
     parser.add_argument(
-        "--name", default="treadle", help="what the server is called (default: treadle)"
+        "--name", metavar="NAME", help="what the server is called (default: treadle)"
     )
     parser.add_argument(
         "--model", metavar="NAME", help="model of all agents (default: each agent's own)"
@@ -153,7 +153,7 @@ def _http_of(options: argparse.Namespace) -> Listening | None:
 
 async def _serve(
     options: argparse.Namespace,
-    offered: Sequence[Offered],
+    offered: Sequence[Offered | MCPServer],
     served: Listening | None,
     wires: Wires | None,
     terminal: Terminal,
@@ -181,15 +181,30 @@ async def _serve(
 
 
 def _server(
-    options: argparse.Namespace, offered: Sequence[Offered], store: Store | None
+    options: argparse.Namespace, offered: Sequence[Offered | MCPServer], store: Store | None
 ) -> MCPServer:
+    made = next((each for each in offered if isinstance(each, MCPServer)), None)
+    if made is not None:
+        return _made(made, options, alone=len(offered) == 1)
     descriptions: dict[str, str] = {}
     for given in options.describe:
         name, equals, text = given.partition("=")
         if not equals or not name or not text.strip():
             raise ConfigError(f"--describe {given!r:.80}: write NAME=TEXT, with an agent's name.")
         descriptions[name] = text.strip()
-    return MCPServer(*offered, name=options.name, descriptions=descriptions, store=store)
+    parts = [each for each in offered if not isinstance(each, MCPServer)]
+    name = options.name or "treadle"
+    return MCPServer(*parts, name=name, descriptions=descriptions, store=store)
+
+
+def _made(server: MCPServer, options: argparse.Namespace, *, alone: bool) -> MCPServer:
+    """Return a server that the user has made, which is all that is served."""
+    if not alone:
+        raise ConfigError("An MCPServer is served alone; give it the other agents and tools.")
+    for name in ("name", "model", "store", "describe"):
+        if getattr(options, name):
+            raise ConfigError(f"--{name} is not for an MCPServer: it has its own. Leave it out.")
+    return server
 
 
 def _say(terminal: Terminal, text: str) -> None:
@@ -223,7 +238,7 @@ async def _until_signal(serve: Callable[[], Awaitable[None]]) -> int:
     return got[0] if got else 0
 
 
-def _load(reference: str, model: str | None) -> list[Offered]:
+def _load(reference: str, model: str | None) -> list[Offered | MCPServer]:
     """Return what a word names: one thing, or those of a list.
 
     Raises:
@@ -236,7 +251,9 @@ def _load(reference: str, model: str | None) -> list[Offered]:
     return [_checked(item, reference, model) for item in items]
 
 
-def _checked(item: Any, reference: str, model: str | None) -> Offered:
+def _checked(item: Any, reference: str, model: str | None) -> Offered | MCPServer:
+    if isinstance(item, MCPServer):
+        return item
     if isinstance(item, Agent):
         return _with_model(item, model)  # pyright: ignore[reportUnknownArgumentType] nor are these known
     is_function = callable(item) and not isinstance(item, type)

@@ -241,12 +241,26 @@ async def serve_stdio(offer: Offer, wires: Wires) -> None:
             reader = group.create_task(read())
             group.create_task(write())
             try:
-                await server.run(reading, writing, server.create_initialization_options())
+                await _run(server, reading, writing)
             finally:
                 reader.cancel()
                 writing.close()
     finally:
         await lines.close()
+
+
+async def _run(server: Any, reading: Any, writing: Any) -> None:
+    """Run the SDK's server to its end, also one that comes in the middle of a message."""
+    try:
+        await server.run(reading, writing, server.create_initialization_options())
+    except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        task = asyncio.current_task()
+        cut = task is not None and task.cancelling() > 0
+        log.debug("The SDK's streams were closed under it; cancelled: %s.", cut)
+    else:
+        return
+    if cut:
+        raise asyncio.CancelledError
 
 
 def _message(line: bytes) -> SessionMessage | Exception:

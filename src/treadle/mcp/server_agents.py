@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from treadle.errors import InvalidInput, InvalidTool, TreadleError
+from treadle.errors import InvalidInput, InvalidTool, StoreError, TreadleError
 from treadle.mcp.server_asking import asking, decisions_of, with_problem
 from treadle.mcp.server_progress import Progress, report_of_event
 from treadle.mcp.server_wire import (
@@ -128,6 +128,9 @@ class OfferedAgent:
             outcome = await self._followed(run, client)
             waits = outcome.stop_reason == "paused"
             return outcome
+        except (InvalidInput, StoreError):  # it was not let go on
+            waits = True
+            raise
         finally:
             if run.conversation_id in self._passing and not waits:
                 self._passing.discard(run.conversation_id)

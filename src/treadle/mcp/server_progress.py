@@ -50,23 +50,25 @@ class Reports:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Report] = deque(maxlen=MOST_WAITING)
         self._news = asyncio.Event()
+        self._ended = False
 
     def add(self, progress: Any) -> None:
         """Take a report in; from a worker thread, too."""
         self._waiting.append(report_of(progress))
         self._loop.call_soon_threadsafe(self._news.set)
 
+    def end(self) -> None:
+        """No more will come."""
+        self._ended = True
+        self._news.set()
+
     async def send_all(self) -> None:
-        """Send reports as they come, until this is cancelled."""
-        while True:
+        """Send reports as they come, until the last is sent."""
+        while not (self._ended and not self._waiting):
             await self._news.wait()
             self._news.clear()
-            await self.send_waiting()
-
-    async def send_waiting(self) -> None:
-        """Send those that wait."""
-        while self._waiting:
-            await self._progress.send(self._waiting.popleft())
+            while self._waiting:
+                await self._progress.send(self._waiting.popleft())
 
 
 def report_of(progress: Any) -> Report:

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from io import TextIOWrapper
 
 from treadle.errors import ConfigError
 
@@ -46,6 +47,8 @@ class Wires:
             ) from error
         with suppress(AttributeError, ValueError):
             sys.stdout.flush()
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # as standard error does
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)

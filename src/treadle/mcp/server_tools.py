@@ -151,13 +151,11 @@ async def run_apart(
     runner = ToolRunner(registry, _facts(server, deps, reports.add), Silence(), parent_span="")
     runner.answers[made.id] = answers
     async with asyncio.TaskGroup() as group:
-        telling = group.create_task(reports.send_all())
+        group.create_task(reports.send_all())
         try:
-            outcome = await runner.run_one(made)
+            return await runner.run_one(made)
         finally:
-            telling.cancel()
-    await reports.send_waiting()
-    return outcome
+            reports.end()
 
 
 def _facts(server: str, deps: Any, report: Callable[[Any], None]) -> RunFacts:
