@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, fields
-from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
+from tools.reference_commands import commands_below
 from tools.reference_examples import AN_ERROR, AN_EVENT, SETTINGS
 from tools.reference_rows import PRICE_HEADER, SERVER_HEADER, VENDORS, price_rows, server_rows
 from treadle import (
     Agent,
+    AskApproval,
     Conversation,
     Deny,
     Edit,
@@ -46,17 +45,17 @@ from treadle import (
 )
 from treadle.agent.run import Run
 from treadle.agent.setup import ResumeOptions, RunOptions
-from treadle.cli.main import main as treadle_command
 from treadle.models import Cache, Fallback, RateLimit
 from treadle.ports.model import ModelProfile
 from treadle.providers import Anthropic, Gemini, OpenAI, OpenAIResponses
 from treadle.providers.prices import AS_OF, TABLE
 from treadle.sandboxes import Sandbox, SandboxLimits
+from treadle.tools import Rule, Rules
+from treadle.tools.conditions import CONDITIONS
 from treadle.tools.tool import OPTION_FIELDS
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
-COLUMNS = "80"
 NOTE = "This page is made from the code by `tools/regenerate.py`."
 OF_THE_LOOP = {"added_usage", "close", "touched", "writes"}
 """Members of `RunContext` that are there for the loop."""
@@ -100,6 +99,7 @@ def tools_page() -> str:
     options = [row for row in settings_of(Tool) if row[0] in wanted]
     context = [row for row in members_of(RunContext) if row[0] not in OF_THE_LOOP]
     header = ("Option", "Type", "Default")
+    conditions = [(kind.__name__, first_sentence(kind)) for kind in CONDITIONS]
     return page(
         "Tools",
         f"## tool\n\n{prose(tool)}",
@@ -107,6 +107,9 @@ def tools_page() -> str:
         "`name` and `description` are those of the function unless they are given.",
         f"## Tool.from_schema\n\n{prose(Tool.from_schema)}",
         section(RunContext, table(("Member", "What it is"), context)),
+        *(f"## {kind.__name__}\n\n{prose(kind)}" for kind in (AskApproval, Rules)),
+        section(Rule, table(header, settings_of(Rule))),
+        "## Conditions of rules\n\n" + table(("Condition", "What it is"), conditions),
         *(section(kind, table(header, settings_of(kind))) for kind in (Sandbox, SandboxLimits)),
     )
 
@@ -339,36 +342,6 @@ def branches(indent: str, kind: type[TreadleError] = TreadleError) -> Iterator[A
     stem = indent.replace("├── ", "│   ").replace("└── ", "    ")
     for each in below:
         yield from branches(stem + ("└── " if each is below[-1] else "├── "), each)
-
-
-def commands_below(words: Cells) -> Iterator[tuple[Cells, str]]:
-    """Yield a command with its help, and then those that its help lists."""
-    text = help_of(words)
-    yield words, text
-    listed = text.partition("\ncommands:\n")[2].partition("\n\n")[0]
-    for name in re.findall(r"^    (\w+)  ", listed, re.MULTILINE):
-        yield from commands_below((*words, name))
-
-
-def help_of(words: Cells) -> str:
-    """Return what a command prints for --help on a terminal of a fixed width."""
-    output = StringIO()
-    with fixed_width(), redirect_stdout(output):
-        treadle_command([*words, "--help"])
-    return output.getvalue()
-
-
-@contextmanager
-def fixed_width() -> Generator[None]:
-    """Let argparse take the terminal for one of 80 columns."""
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = COLUMNS
-    try:
-        yield
-    finally:
-        os.environ.pop("COLUMNS")
-        if before is not None:
-            os.environ["COLUMNS"] = before
 
 
 def stale(folder: Path = REFERENCE) -> list[str]:

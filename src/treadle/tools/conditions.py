@@ -152,6 +152,9 @@ class Not(Struct, frozen=True):
         return not as_condition(self.condition).holds(value)
 
 
+CONDITIONS = (Above, Below, Contains, Equals, Inside, Matches, Not, OneOf)
+
+
 def looks(given: Any) -> bool:
     """Whether a condition looks at files, which may take long."""
     return isinstance(given, Inside) or (isinstance(given, Not) and looks(given.condition))
