@@ -104,9 +104,24 @@ print('REACHED')
     Attack(
         title="change the mode or times of a file outside",
         program="""
-for change in (lambda p: os.chmod(p, 0o777), lambda p: os.utime(p, (1, 1))):
+os.symlink(place['outside'], 'way')
+folder = os.open('.', os.O_RDONLY)
+secret = place['outside'] + '/secret.txt'
+libc = ctypes.CDLL(None, use_errno=True)
+for change in (
+    lambda: os.chmod(secret, 0o777),
+    lambda: os.chmod('way/secret.txt', 0o777),
+    lambda: os.chmod('../outside/secret.txt', 0o777, dir_fd=folder),
+    lambda: os.chmod(os.open(secret, os.O_PATH), 0o777),
+    lambda: os.chmod(f"/proc/self/fd/{os.open(secret, os.O_PATH)}", 0o777),
+    lambda: os.chmod(f"/proc/{place['victim']}/cwd", 0o777),
+    lambda: os.chown('way/secret.txt', 65534, -1),
+    lambda: os.utime(secret, (1, 1)),
+    lambda: os.utime('way', (1, 1), follow_symlinks=True),
+    lambda: os.setxattr(secret, 'user.x', b'x'),
+):
     try:
-        change(place['outside'] + '/secret.txt')
+        change()
         print('REACHED')
     except OSError:
         pass
@@ -210,6 +225,23 @@ for change in (
     Attack(
         title="gain rights by a setuid program",
         program="print('REACHED' if ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) == 0 else 'cannot')",
+    ),
+    Attack(
+        title="leave a program that runs as its owner",
+        program="""
+for mode in (0o4755, 0o2755):
+    for make in (
+        lambda: os.chmod('attack.py', mode),
+        lambda: os.fchmod(os.open('attack.py', os.O_RDONLY), mode),
+        lambda: os.open(f'new{mode}', os.O_CREAT | os.O_WRONLY, mode),
+        lambda: os.mknod(f'node{mode}', 0o100000 | mode),
+    ):
+        try:
+            make()
+            print('REACHED')
+        except OSError:
+            pass
+""",
     ),
     Attack(
         title="make namespaces of its own",

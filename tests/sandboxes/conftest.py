@@ -7,7 +7,7 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from shutil import which
@@ -16,7 +16,13 @@ import pytest
 
 import treadle.tools.builtin.launcher
 from tests.sandboxes.attacks import Place
+from treadle.ports.command_runner import Command, CommandEnd
+from treadle.sandboxes import Sandbox
 from treadle.sandboxes.found import Backend
+
+Run = Callable[..., Coroutine[None, None, CommandEnd]]
+PYTHON = os.path.realpath(sys.executable)
+CONTAINING: tuple[Backend, ...] = ("bubblewrap", "landlock")
 
 NEEDED = bool(os.environ.get("TREADLE_NEED_STORES"))
 """Whether what cannot be tested here is a failure, as in CI."""
@@ -86,3 +92,34 @@ def place(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
             heard=lambda: bool(select.select(listeners, [], [], 0)[0]),
         )
         assert victim.poll() is None, "the process outside was ended"
+
+
+@pytest.fixture
+def run(workspace: Path) -> Run:
+    """Run a command in a sandbox, in the workspace."""
+
+    async def make(sandbox: Sandbox, text: str, *, seconds: float = 20) -> CommandEnd:
+        folder = str(workspace)
+        return await sandbox.run(
+            Command(text=text, workspace=folder, folder=folder, seconds=seconds, max_output=10_000)
+        )
+
+    return make
+
+
+@pytest.fixture(params=CONTAINING)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Each back end that contains a command."""
+    return available(request.param)
+
+
+@pytest.fixture
+def walls(backend: Backend) -> Sandbox:
+    """A sandbox with its defaults."""
+    return Sandbox(backend=backend)
+
+
+@pytest.fixture
+def this_python(backend: Backend) -> Sandbox:
+    """A sandbox in which this Python can be run."""
+    return Sandbox(backend=backend, readable=(sys.base_prefix,))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.sandboxes.attacks import ATTACKS, Attack, Place
-from tests.sandboxes.conftest import available
+from tests.sandboxes.conftest import PYTHON, available
 from tests.tools.builtin.left import running
 from treadle.ports.command_runner import Command
 from treadle.sandboxes import Sandbox
 from treadle.sandboxes.found import Backend
 
 BACKENDS: tuple[Backend, ...] = ("bubblewrap", "landlock", "local")
-PYTHON = os.path.realpath(sys.executable)
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "sandbox-commands.md"
 
 

@@ -6,49 +6,19 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
 
 from tests.sandboxes.attacks import Place
-from tests.sandboxes.conftest import available
+from tests.sandboxes.conftest import PYTHON, Run, available
 from tests.tools.builtin.left import running
 from treadle import ConfigError
-from treadle.ports.command_runner import Command, CommandEnd
+from treadle.ports.command_runner import Command
 from treadle.sandboxes import Sandbox, SandboxLimits
 from treadle.sandboxes.found import Backend
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are for Linux")
-
-Run = Callable[..., Coroutine[None, None, CommandEnd]]
-PYTHON = os.path.realpath(sys.executable)
-CONTAINING: tuple[Backend, ...] = ("bubblewrap", "landlock")
-
-
-@pytest.fixture
-def run(workspace: Path) -> Run:
-    """Run a command in a sandbox, in the workspace."""
-
-    async def make(sandbox: Sandbox, text: str, *, seconds: float = 20) -> CommandEnd:
-        folder = str(workspace)
-        return await sandbox.run(
-            Command(text=text, workspace=folder, folder=folder, seconds=seconds, max_output=10_000)
-        )
-
-    return make
-
-
-@pytest.fixture(params=CONTAINING)
-def backend(request: pytest.FixtureRequest) -> Backend:
-    """Each back end that contains a command."""
-    return available(request.param)
-
-
-@pytest.fixture
-def walls(backend: Backend) -> Sandbox:
-    """A sandbox with its defaults."""
-    return Sandbox(backend=backend)
 
 
 async def test_a_command_works(run: Run, walls: Sandbox, workspace: Path) -> None:
@@ -190,8 +160,9 @@ async def test_much_output_does_not_fill_this_process(run: Run, walls: Sandbox) 
 @pytest.mark.e2e
 async def test_a_launcher_that_dies_takes_its_command_along(run: Run, workspace: Path) -> None:
     """bubblewrap ends with the program around it, whatever that dies of."""
+    enclosed = Sandbox(backend=available("bubblewrap"))
     async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
-        command = tasks.create_task(run(Sandbox(backend=available("bubblewrap")), "touch begun; sleep 60"))
+        command = tasks.create_task(run(enclosed, "touch begun; sleep 60"))
         while not (workspace / "begun").exists():  # noqa: ASYNC110 another process makes it true
             await asyncio.sleep(0.01)
         os.kill(_launcher_of(workspace), signal.SIGKILL)

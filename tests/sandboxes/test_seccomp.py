@@ -10,7 +10,7 @@ from struct import iter_unpack, pack, unpack_from
 import pytest
 
 from treadle.sandboxes import seccomp
-from treadle.sandboxes.seccomp import ALLOW, KILL, enclosed_filter, open_filter
+from treadle.sandboxes.seccomp import ALLOW, ASK, KILL, enclosed_filter, open_filter
 
 ENOSYS, EPERM = 0x00050000 | 38, 0x00050000 | 1
 MACHINES = ("x86_64", "aarch64")
@@ -18,7 +18,10 @@ HEADERS = {
     "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
     "aarch64": Path("/usr/include/asm-generic/unistd.h"),
 }
-TABLES = ("UNKNOWN", "FORBIDDEN", "OTHER_PROCESSES", "OF_A_PROCESS", "MODES", "MODES_OF_OPEN")
+TABLES = (
+    *("UNKNOWN", "FORBIDDEN", "OTHER_PROCESSES", "OF_A_PROCESS", "ATTRIBUTES", "OLD_TIMES"),
+    *("MODES", "MODES_OF_OPEN"),
+)
 
 
 def verdict(program: bytes, machine: str, number: int, *arguments: int, name: int = 0) -> int:
@@ -64,6 +67,8 @@ def test_numbers_are_those_of_the_headers(machine: str) -> None:
     calls |= {"clone": seccomp.CLONE, "ioctl": seccomp.IOCTL, "socket": seccomp.SOCKET}
     calls |= {"socketpair": seccomp.SOCKETPAIR, "setpriority": seccomp.SETPRIORITY}
     calls |= {"ioprio_set": seccomp.IOPRIO_SET, "utimensat": seccomp.UTIMENSAT}
+    calls |= {"seccomp": seccomp.SECCOMP, "open": seccomp.OPEN, "openat": seccomp.OPENAT}
+    calls |= {"creat": seccomp.CREAT, "mknod": seccomp.MKNOD, "mknodat": seccomp.MKNODAT}
 
     checked = {name: numbers[column(machine)] for name, numbers in calls.items() if name in known}
 
@@ -116,9 +121,12 @@ def test_only_some_sockets_are_given(machine: str) -> None:
         ("SETPRIORITY", (0, 0, 5), True),
         ("SETPRIORITY", (0, 77, 5), False),
         ("SETPRIORITY", (2, 0, 5), False),
-        ("UTIMENSAT", (3, 0), True),
-        ("UTIMENSAT", (3, 0x7F00_0000_0000), False),
-        ("UTIMENSAT", (3, 0x1000), False),
+        ("OPENAT", (3, 0x1000, 0o101, 0o644), True),
+        ("OPENAT", (3, 0x1000, 0o101, 0o4644), False),
+        ("OPENAT", (3, 0x1000, 0o1, 0o7777), True),  # no mode where nothing is made
+        ("MKNODAT", (3, 0x1000, 0o102755), False),
+        ("FCHMOD", (3, 0o755), True),
+        ("FCHMOD", (3, 0o4755), False),
     ],
 )
 def test_calls_are_refused_by_their_arguments(
@@ -143,12 +151,22 @@ def test_other_processes_are_left_alone(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_root_changes_no_modes(machine: str) -> None:
-    """Files that root may only read are root's own."""
-    number = seccomp.MODES_OF_OPEN["fchmod"][column(machine)]
+@pytest.mark.parametrize("root", [True, False])
+def test_modes_are_asked_about(machine: str, root: bool) -> None:
+    """By the path of a file always, and by an open one where root owns what it may only read."""
+    program = open_filter(machine, network=False, root=root)
+    names = seccomp.asked_calls(machine)
+    at = column(machine)
+    asked = {number for number in range(600) if verdict(program, machine, number, 3, 9) == ASK}
 
-    assert verdict(open_filter(machine, network=False, root=True), machine, number, 3) == EPERM
-    assert verdict(open_filter(machine, network=False, root=False), machine, number, 3) == ALLOW
+    assert {names[number] for number in asked} == {
+        *(name for name, numbers in seccomp.MODES.items() if numbers[at] >= 0),
+        *(seccomp.MODES_OF_OPEN if root else ()),
+        "utimensat",
+    }
+    times = seccomp.UTIMENSAT[at]
+    assert verdict(program, machine, times, 3, 0) == (ASK if root else ALLOW)
+    assert verdict(program, machine, times, 3, 0x7F00_0000_0000) == ASK
 
 
 def test_calls_by_another_name_end_the_process() -> None:

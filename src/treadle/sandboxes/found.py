@@ -17,7 +17,12 @@ CONTAINING: tuple[Backend, ...] = ("bubblewrap", "landlock")
 BACKENDS: tuple[Backend, ...] = (*CONTAINING, "local")
 PROOF = 42
 
-MODULES = (*LAUNCHER, "treadle.sandboxes.landlock", "treadle.sandboxes.walls")
+MODULES = (
+    *LAUNCHER,
+    "treadle.sandboxes.landlock",
+    "treadle.sandboxes.modes",
+    "treadle.sandboxes.walls",
+)
 
 MakePlan = Callable[[Backend, Command], SandboxPlan]
 _works: set[tuple[Backend, str]] = set()

@@ -24,7 +24,8 @@ READING = EXECUTE | READ_FILE | READ_DIR
 WRITING = EVERYTHING & ~(1 << 6 | 1 << 11 | IOCTL_DEV)  # no devices
 EVERY_TCP, EVERY_SCOPE = 3, 3
 
-PR_SET_SECCOMP, FILTER = 22, 2
+SET_FILTER, NEW_LISTENER = 1, 1 << 3
+PIDFD_GETFD = 438
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 38, 24, 28
 NO_ROOT_LOCKED = 0b11
 CAPABILITIES = 64
@@ -75,15 +76,30 @@ def drop_privileges() -> None:
         raise _failed("capset")
 
 
-def filter_calls(program: bytes) -> None:
+def filter_calls(program: bytes, number: int) -> int:
     """Put a filter of system calls over this process and all that it starts.
+
+    Returns a descriptor on which the kernel asks about calls; `number` is that of `seccomp` here.
 
     Raises:
         OSError: the kernel refuses.
     """
     held = ctypes.create_string_buffer(program, len(program))
     wanted = struct.pack("@HP", len(program) // 8, ctypes.addressof(held))
-    _prctl(PR_SET_SECCOMP, FILTER, wanted)
+    return _call(number, SET_FILTER, NEW_LISTENER, wanted)
+
+
+def descriptor_of(process: int, number: int) -> int:
+    """Return a descriptor for what another process has open under a number.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    other = os.pidfd_open(process)
+    try:
+        return _call(PIDFD_GETFD, other, number, 0)
+    finally:
+        os.close(other)
 
 
 def _allow(rules: int, path: str, access: int) -> None:
@@ -104,12 +120,12 @@ def _call(number: int, *arguments: int | bytes) -> int:
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     result = _LIBC.syscall(ctypes.c_long(number), *words)
     if result < 0:
-        raise _failed("Landlock")
+        raise _failed(f"system call {number}")
     return result
 
 
-def _prctl(option: int, value: int, pointer: bytes | None = None) -> None:
-    rest = (ctypes.c_char_p(pointer), ctypes.c_ulong(0), ctypes.c_ulong(0))
+def _prctl(option: int, value: int) -> None:
+    rest = (ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
     if _LIBC.prctl(option, ctypes.c_ulong(value), *rest) != 0:
         raise _failed("prctl")
 

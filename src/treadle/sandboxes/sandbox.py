@@ -152,6 +152,8 @@ class Sandbox:
             nproc=None if os.getuid() == 0 else limits.processes,
             counted=_kernel() >= COUNTS_APART,
             filter=b"",
+            seccomp=seccomp.call_number(machine()),
+            asked={},
             network=self.network,
             readable=[*map(str, self.readable), *(own if self.read_only else [])],
             writable=[*map(str, self.writable), *([] if self.read_only else own)],
@@ -166,6 +168,7 @@ class Sandbox:
             plan["filter"] = seccomp.open_filter(
                 machine(), network=self.network, root=os.getuid() == 0
             )
+            plan["asked"] = seccomp.asked_calls(machine())
         return plan
 
     def _enclose(self, plan: SandboxPlan, command: Command) -> None:

@@ -17,7 +17,7 @@ MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """The column of a machine in the tables below, and its name in the kernel."""
 
 LOAD, AND, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
-ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
+ALLOW, KILL, REFUSE, ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 X32 = 0x40000000
 
 NEW_NAMESPACES = 0x7E020000
@@ -29,6 +29,10 @@ PRIO_USER, IOPRIO_WHO_USER = 2, 3
 
 CLONE, IOCTL, SOCKET, SOCKETPAIR = (56, 220), (16, 29), (41, 198), (53, 199)
 SETPRIORITY, IOPRIO_SET, UTIMENSAT = (141, 140), (251, 30), (280, 88)
+SECCOMP, OPEN, OPENAT, CREAT = (317, 277), (2, -1), (257, 56), (85, -1)
+MKNOD, MKNODAT = (133, -1), (259, 33)
+CHMOD, FCHMOD, FCHMODAT, FCHMODAT2 = (90, -1), (91, 52), (268, 53), (452, 452)
+O_CREAT, RUNS_AS_OWNER = 0o100, 0o6000
 
 Numbers = dict[str, tuple[int, int]]
 """System calls: their numbers on x86_64 and on aarch64, -1 where there is none."""
@@ -40,6 +44,7 @@ UNKNOWN: Numbers = {  # programs then take another way
     "io_uring_register": (427, 427),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
+    "openat2": (437, 437),
     "shmget": (29, 194),
 }
 FORBIDDEN: Numbers = {
@@ -106,36 +111,41 @@ OF_A_PROCESS: Numbers = {  # whose first argument is a process, 0 for the caller
     "sched_setparam": (142, 118),
     "sched_setscheduler": (144, 119),
 }
-MODES: Numbers = {  # of a file that need not be open; Landlock knows nothing of these
-    "chmod": (90, -1),
-    "chown": (92, -1),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "fchownat": (260, 54),
+ATTRIBUTES: Numbers = {  # programs do without them where there are none
     "file_setattr": (469, 469),
-    "futimesat": (261, -1),
-    "lchown": (94, -1),
+    "fremovexattr": (199, 16),
+    "fsetxattr": (190, 7),
     "lremovexattr": (198, 15),
     "lsetxattr": (189, 6),
     "removexattr": (197, 14),
     "removexattrat": (466, 466),
     "setxattr": (188, 5),
     "setxattrat": (463, 463),
+}
+OLD_TIMES: Numbers = {
+    "futimesat": (261, -1),
     "utime": (132, -1),
     "utimes": (235, -1),
 }
+MODES: Numbers = {  # of a file that need not be open; Landlock knows nothing of these
+    "chmod": CHMOD,
+    "chown": (92, -1),
+    "fchmodat": FCHMODAT,
+    "fchmodat2": FCHMODAT2,
+    "fchownat": (260, 54),
+    "lchown": (94, -1),
+}
 MODES_OF_OPEN: Numbers = {
-    "fchmod": (91, 52),
+    "fchmod": FCHMOD,
     "fchown": (93, 55),
-    "fremovexattr": (199, 16),
-    "fsetxattr": (190, 7),
 }
 
 
 class Check(Struct, frozen=True):
     """Refuse a call by one of its arguments, looked at through `mask`.
 
-    Refused is what has any of the `bits`, is one of `wrong`, or is none of `right`.
+    Refused is what has any of the `bits`, is one of `wrong`, or is none of `right`. Without any of
+    the bits that it `needs` the call is allowed, whatever else would be looked at.
     """
 
     argument: int
@@ -144,6 +154,8 @@ class Check(Struct, frozen=True):
     bits: int = 0
     mask: int = 0xFFFFFFFF
     high: bool = False
+    verdict: int = REFUSE | errno.EPERM
+    needs: int = 0
 
 
 def enclosed_filter(machine: str, *, network: bool) -> bytes:
@@ -155,14 +167,18 @@ def enclosed_filter(machine: str, *, network: bool) -> bytes:
         ValueError: the calls of this machine are not known.
     """
     families = INTERNET if network else (AF_UNIX, *INTERNET)
-    return _program(machine, _always(), _checked(families))
+    modes = [
+        (numbers, [Check(at, bits=RUNS_AS_OWNER)])
+        for numbers, at in ((CHMOD, 1), (FCHMOD, 1), (FCHMODAT, 2), (FCHMODAT2, 2))
+    ]
+    return _program(machine, _always(), _checked(families) + modes)
 
 
 def open_filter(machine: str, *, network: bool, root: bool) -> bytes:
     """Return the filter where there are no namespaces, but only Landlock.
 
-    It keeps from other processes of the same user, and from changing the modes of files outside;
-    with `root` also from those of files that may only be read, which belong to the same user.
+    It keeps from other processes of the same user, and asks the listener about modes, owners and
+    times of files; for `root` also of open ones, because those that it may only read are its own.
 
     Raises:
         ValueError: the calls of this machine are not known.
@@ -173,19 +189,45 @@ def open_filter(machine: str, *, network: bool, root: bool) -> bytes:
         (SOCKETPAIR, [Check(1, wrong=(SOCK_DGRAM,), mask=SOCK_TYPE)]),  # could send elsewhere
         (SETPRIORITY, [Check(0, wrong=(PRIO_USER,)), Check(1, right=(0,))]),
         (IOPRIO_SET, [Check(0, wrong=(IOPRIO_WHO_USER,)), Check(1, right=(0,))]),
-        (UTIMENSAT, [Check(1, right=(0,)), Check(1, right=(0,), high=True)]),
+        (UTIMENSAT, _asked_times(root=root)),
     ]
     checked += [(numbers, [Check(0, right=(0,))]) for numbers in OF_A_PROCESS.values()]
-    forbidden = OTHER_PROCESSES | MODES | (MODES_OF_OPEN if root else {})
-    return _program(machine, _always() + _refusals(forbidden, errno.EPERM), checked)
+    if not root:
+        checked.append((FCHMOD, [Check(1, bits=RUNS_AS_OWNER)]))
+    answers = _always() + _answers(OTHER_PROCESSES | OLD_TIMES, REFUSE | errno.EPERM)
+    answers += _answers(ATTRIBUTES, REFUSE | errno.EOPNOTSUPP)
+    answers += _answers(MODES | (MODES_OF_OPEN if root else {}), ASK)
+    return _program(machine, answers, checked)
+
+
+def call_number(machine: str) -> int:
+    """Return the number of the call that sets a filter, -1 where it is not known."""
+    return SECCOMP[MACHINES[machine][0]] if machine in MACHINES else -1
+
+
+def asked_calls(machine: str) -> dict[int, str]:
+    """Return the names of the calls that the listener is asked about, by their numbers."""
+    column, _ = MACHINES[machine]
+    calls = MODES | MODES_OF_OPEN | {"utimensat": UTIMENSAT}
+    return {numbers[column]: name for name, numbers in calls.items() if numbers[column] >= 0}
+
+
+def _asked_times(*, root: bool) -> list[Check]:
+    """Ask about times of files by their paths; for root about all."""
+    if root:
+        return [Check(1, right=(), verdict=ASK)]
+    return [
+        Check(1, right=(0,), verdict=ASK),
+        Check(1, right=(0,), high=True, verdict=ASK),
+    ]
 
 
 def _always() -> list[tuple[tuple[int, int], int]]:
-    return _refusals(UNKNOWN, errno.ENOSYS) + _refusals(FORBIDDEN, errno.EPERM)
+    return _answers(UNKNOWN, REFUSE | errno.ENOSYS) + _answers(FORBIDDEN, REFUSE | errno.EPERM)
 
 
-def _refusals(calls: Numbers, error: int) -> list[tuple[tuple[int, int], int]]:
-    return [(numbers, error) for numbers in calls.values()]
+def _answers(calls: Numbers, verdict: int) -> list[tuple[tuple[int, int], int]]:
+    return [(numbers, verdict) for numbers in calls.values()]
 
 
 def _checked(families: tuple[int, ...]) -> list[tuple[tuple[int, int], list[Check]]]:
@@ -193,12 +235,17 @@ def _checked(families: tuple[int, ...]) -> list[tuple[tuple[int, int], list[Chec
         (CLONE, [Check(0, bits=NEW_NAMESPACES)]),
         (IOCTL, [Check(1, wrong=(TIOCSTI, TIOCLINUX))]),
         (SOCKET, [Check(0, right=families)]),
+        (OPEN, [Check(1, needs=O_CREAT), Check(2, bits=RUNS_AS_OWNER)]),
+        (OPENAT, [Check(2, needs=O_CREAT), Check(3, bits=RUNS_AS_OWNER)]),
+        (CREAT, [Check(1, bits=RUNS_AS_OWNER)]),
+        (MKNOD, [Check(1, bits=RUNS_AS_OWNER)]),
+        (MKNODAT, [Check(2, bits=RUNS_AS_OWNER)]),
     ]
 
 
 def _program(
     machine: str,
-    refused: list[tuple[tuple[int, int], int]],
+    answered: list[tuple[tuple[int, int], int]],
     checked: list[tuple[tuple[int, int], list[Check]]],
 ) -> bytes:
     if machine not in MACHINES:
@@ -208,19 +255,23 @@ def _program(
     lines = [_line(LOAD, 4), _line(EQUAL, name, 1, 0), _line(RETURN, KILL), _line(LOAD, 0)]
     if machine == "x86_64":
         lines += [_line(AT_LEAST, X32, 0, 1), _line(RETURN, REFUSE | errno.EPERM)]
-    for numbers, error in refused:
+    for numbers, verdict in answered:
         if numbers[column] >= 0:
-            lines += [_line(EQUAL, numbers[column], 0, 1), _line(RETURN, REFUSE | error)]
+            lines += [_line(EQUAL, numbers[column], 0, 1), _line(RETURN, verdict)]
     for numbers, checks in checked:
+        if numbers[column] < 0:
+            continue
         block = [line for check in checks for line in _lines(check)] + [_line(RETURN, ALLOW)]
         lines += [_line(EQUAL, numbers[column], 0, len(block)), *block]
     return b"".join([*lines, _line(RETURN, ALLOW)])
 
 
 def _lines(check: Check) -> Iterable[bytes]:
-    refuse = _line(RETURN, REFUSE | errno.EPERM)
+    refuse = _line(RETURN, check.verdict)
     yield _line(LOAD, 16 + 8 * check.argument + 4 * check.high)
     yield _line(AND, check.mask)
+    if check.needs:
+        yield from (_line(ANY_BIT, check.needs, 1, 0), _line(RETURN, ALLOW))
     if check.bits:
         yield from (_line(ANY_BIT, check.bits, 0, 1), refuse)
     for value in check.wrong:

@@ -28,9 +28,10 @@ SETTINGS = (
     "os-release",
     "protocols",
     "services",
+    "ssl/openssl.cnf",
     "timezone",
 )
-FOR_NETWORK = ("ca-certificates.conf", "hosts", "pki/tls", "resolv.conf", "ssl")
+FOR_NETWORK = ("hosts", "pki/ca-trust", "pki/tls/certs", "resolv.conf", "ssl/certs")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NEVER = ("/proc", "/sys", "/dev")

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import resource
+from _thread import start_new_thread
 from contextlib import suppress
 from typing import Literal
 
 from treadle.sandboxes import landlock
+from treadle.sandboxes.modes import Modes
 from treadle.tools.builtin.launcher import NoWalls, Plan, Walls, launch
 
 OWN_PROCESSES = 3
@@ -30,6 +32,8 @@ class SandboxPlan(Plan):
     nproc: int | None
     counted: bool
     filter: bytes
+    seccomp: int
+    asked: dict[int, str]
     network: bool
     readable: list[str]
     writable: list[str]
@@ -59,6 +63,8 @@ class Landlock:
 
     def __init__(self, plan: SandboxPlan) -> None:
         self._plan = plan
+        self._asking, self._asking_end = os.pipe()
+        self._heard, self._heard_end = os.pipe()
 
     def enter(self, plan: Plan) -> None:
         """Give up all that the command may not have."""
@@ -66,10 +72,20 @@ class Landlock:
         os.chdir(plan["folder"])
         landlock.drop_privileges()
         landlock.confine(own["readable"], own["writable"], network=own["network"])
-        landlock.filter_calls(own["filter"])
+        listener = landlock.filter_calls(own["filter"], own["seccomp"])
+        os.write(self._asking_end, b"%d\n" % listener)
+        os.close(self._heard_end)
+        os.read(self._heard, 1)  # the kernel's questions are heard from now on
 
-    def watch(self, child: int) -> list[int]:  # noqa: ARG002 others need it
-        """Return that nothing stands around the command."""
+    def watch(self, child: int) -> list[int]:
+        """Answer what the kernel asks; nothing stands around the command."""
+        os.close(self._asking_end)
+        told = os.read(self._asking, 20)
+        if told:  # else it has not come so far, and tells why
+            listener = landlock.descriptor_of(child, int(told))
+            modes = Modes(listener, self._plan["asked"], self._plan["writable"])
+            start_new_thread(modes.serve, ())
+        os.close(self._heard_end)
         return []
 
     def code(self, code: int) -> int | None:

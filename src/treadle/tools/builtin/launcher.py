@@ -94,11 +94,11 @@ def _follow(plan: Plan, walls: Walls, child: int, failures: int) -> str:
     """Wait until a command begins, and ends; return what came of it."""
     with suppress(OSError):  # only root may, and only root's forks are not bounded by the kernel
         os.setpriority(os.PRIO_PROCESS, 0, HURRY)
+    around = walls.watch(child)
     with open(failures, encoding="utf-8", errors="replace") as file:
         failure = file.read()
     if failure:
         return f"not_started {failure}"
-    around = walls.watch(child)
     told = _watch(plan, walls, child, around)
     if not told.startswith("stopped"):  # what took too much gets no time to take more
         most = None if plan["processes"] is None else plan["processes"] + len(around)
