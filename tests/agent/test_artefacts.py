@@ -235,11 +235,13 @@ async def test_what_middleware_takes_out_is_not_kept() -> None:
     class Redact(Middleware):
         async def after_tool(self, ctx: RunContext, call: Any, result: ToolResult) -> ToolResult:
             assert len(result.text) == len(LONG)
-            return replace(result, parts=(Text(result.text.replace("line 10000", "line *")),))
+            text = "\ud83d" + result.text.replace("line 10000", "line *")
+            return replace(result, parts=(Text(text),))
 
     agent, _ = agent_with(calls(("1", "dump", {})), "ok", middleware=[Redact()])
     result = await agent.run("go")
     (whole,) = result.artefacts.values()
+    assert whole.startswith("\ufffdline 1\n"), "what it returns is cleaned"
     assert "line *\n" in whole
     assert "line 10000" not in whole
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.agent.dying import Dying
 from tests.agent.parts import check_answered, types_of
 from treadle import (
     Agent,
+    ApprovalRequested,
     Approve,
     AskApproval,
     Conversation,
@@ -159,6 +161,29 @@ async def test_a_call_may_not_ask_for_ever() -> None:
     assert result.output == "done"
     assert "has asked 10 times" in result.tool_results[-1].text
     assert len(ran) == 11
+
+
+async def test_whoever_watches_hears_of_it_at_once() -> None:
+    """While its siblings are still at work."""
+    heard = asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """End when somebody has heard."""
+        await heard.wait()
+        return "heard"
+
+    batch = calls(("1", "book", {"trip": "x"}), ("2", "slow", {}))
+    agent = agent_with(MemoryStore(), batch, tools=[book, slow])
+    run = agent.start("go", conversation="c")
+    kinds: list[str] = []
+    async for event in run:
+        kinds.append(event.type)
+        if isinstance(event, ApprovalRequested):
+            assert (event.call_id, event.reason) == ("1", "x costs 900.")
+            heard.set()
+    assert kinds[-2:] == ["tool.finished", "run.paused"]
+    assert [p.call_id for p in (await run).pending] == ["1"]
 
 
 async def test_decided_while_the_run_is_at_work() -> None:

@@ -134,8 +134,6 @@ class Actor:
             await self._run_batch(batch, standing, plan)
         if work.interrupted:  # a tool swallowed it
             raise asyncio.CancelledError
-        for call, entry in plan.midway:
-            self._tell_asked(call, entry)
         for outcome in plan.refuse:
             standing.done[outcome.call.id] = outcome
             await work.answer(outcome)
@@ -153,7 +151,7 @@ class Actor:
             await work.recorder.calls_began(begun, *plan.audit, *asked)
         for (call, _), entry in zip(plan.ask, asked, strict=True):
             standing.asked[call.id] = entry
-            self._tell_asked(call, entry)
+            work.tell(ApprovalRequested, call.id, call.name, call.arguments, entry.reason)
 
     async def _run_batch(self, batch: Batch, standing: Standing, plan: Plan) -> None:
         """Run these calls. Every outcome is taken in, also when the run is cancelled meanwhile."""
@@ -179,12 +177,6 @@ class Actor:
         else:
             standing.wait(outcome.asked)
             plan.waiting.add(call_id)
-            plan.midway.append((outcome.call, outcome.asked))
-
-    def _tell_asked(self, call: ToolCall, asked: ApprovalAsked) -> None:
-        self._work.tell(
-            ApprovalRequested, call.id, call.name, call.arguments, asked.reason, asked.schema
-        )
 
     def _raise_fatal(self, outcomes: Iterable[ToolOutcome], *, failed: bool) -> None:
         fatal = next((o.fatal for o in outcomes if o.fatal is not None), None) if failed else None

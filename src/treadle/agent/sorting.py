@@ -32,7 +32,7 @@ class Plan(Struct):
     `run` runs, `refuse` has outcomes of calls that do not, `ask` are calls that begin to wait with
     the reason, `audit` is what was decided without asking anybody, `waiting` are the IDs of all
     that wait, `notes` is what the model is told beside a result. `limited` is whether the limit of
-    calls kept one from running, `midway` are the questions of calls that asked while they ran.
+    calls kept one from running.
     """
 
     run: list[ToolCall] = []
@@ -42,7 +42,6 @@ class Plan(Struct):
     waiting: set[str] = set()
     notes: dict[str, str] = {}
     limited: bool = False
-    midway: list[tuple[ToolCall, ApprovalAsked]] = []
 
 
 async def sort_calls(work: Work, standing: Standing, calls: Sequence[ToolCall]) -> Plan:

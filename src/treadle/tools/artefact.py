@@ -16,6 +16,7 @@ from treadle.ports.store import Blobs
 from treadle.tools.names import nearest
 from treadle.tools.outcome import MOST_ERROR_BYTES, cut
 from treadle.tools.pages import head_of, tail_of
+from treadle.values import clean
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Shelf:
         """Return a text; see the port."""
         artefact = self.known.get(id)
         if artefact is None:
-            there = ", ".join(nearest(id, list(self.known))) or "there is none"
+            there = ", ".join(nearest(id, list(self.known))[:5]) or "there is none"
             raise ToolError(f"There is no output {id!r:.80} in this conversation: {there}.")
         if self._store is not None:
             return await self._store.get(self._conversation_id, artefact.digest)
@@ -93,7 +94,7 @@ def fits(result: ToolResult, artefacts: Artefacts | None, max_output: int) -> bo
     """Whether the model gets a result's text as it is."""
     text = result.text
     most = max_output if artefacts is None else artefacts.most(max_output)
-    return len(text) * 4 <= most or len(text.encode()) <= most
+    return len(text) * 4 <= most or len(clean(text).encode()) <= most
 
 
 async def fitted(
@@ -104,7 +105,7 @@ async def fitted(
     Where it cannot be kept, the model is told its size; nothing else is lost for that.
     """
     most = max_output if artefacts is None else artefacts.most(max_output)
-    text, artefact = result.text, None
+    text, artefact = clean(result.text), None
     if artefacts is not None:
         try:
             artefact = await artefacts.keep(text)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from treadle.control import AskApproval, Control, Interrupt, Next
 from treadle.errors import NotStorable, ToolAbort, ToolError
-from treadle.events import Stage, ToolFinished, ToolRequested, ToolStarted
+from treadle.events import ApprovalRequested, Stage, ToolFinished, ToolRequested, ToolStarted
 from treadle.ids import new_span_id
 from treadle.journal import ApprovalDecided
 from treadle.messages import Text, ToolCall, ToolResult
@@ -107,9 +107,13 @@ class ToolRunner:
         return found is None or found.runs_beside_others
 
     async def record(self, outcome: ToolOutcome, begun: Sequence[str]) -> None:
-        """Write an outcome to the journal, when there is one."""
+        """Write an outcome to the journal, when there is one; tell of a call that asks."""
         if self._journal is not None:
             await self._journal.call_ended(outcome, begun)
+        if outcome.asked is not None and self._watch.live:
+            call, asked = outcome.call, outcome.asked
+            told = (call.id, call.name, call.arguments, asked.reason, asked.schema)
+            self._watch.emit(ApprovalRequested, self._parent_span, None, *told)
 
     def refuse(self, call: ToolCall, text: str, stage: Stage) -> ToolOutcome:
         """Answer a call without running it."""
@@ -183,9 +187,8 @@ class ToolRunner:
             tries[-1].close()
             if task is None or task.cancelling() == before:  # nobody cancelled this call
                 text = f"Tool {call.name!r} failed: something that it waited for was cancelled."
-                outcome = ToolOutcome(
-                    call=first, result=error_result(first, text), stage="execution"
-                )
+                failed = error_result(first, text)
+                outcome = ToolOutcome(call=first, result=failed, stage="execution")
                 outcome = as_fatal(outcome, self.registry.get(call.name), error)
                 self._tell_finished(outcome, span, time.perf_counter() - started)
                 return outcome
@@ -279,10 +282,8 @@ class ToolRunner:
                 tries.append(tries[-1].again(attempt))
             ctx = tries[-1]
             if self._watch.live:
-                shown = _shown(arguments)
-                self._watch.emit(
-                    ToolStarted, span, self._parent_span, call.id, call.name, shown, attempt
-                )
+                told = (call.id, call.name, _shown(arguments), attempt)
+                self._watch.emit(ToolStarted, span, self._parent_span, *told)
             try:
                 running = _invoke(tool, ctx, keywords)
                 if tool.timeout is not None and tool.isolation != "process":
