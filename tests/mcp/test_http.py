@@ -95,7 +95,7 @@ async def test_a_token_that_is_refused(rogue: Rogue, caplog: pytest.LogCaptureFi
     """The error says so, and shows neither the token nor what the address hides."""
     rogue.token = "right"  # noqa: S105 nobody's
     client = MCP.http(f"{rogue.url}?api_key=hidden-key-1", auth=Bearer("wrong-token-1"))
-    with caplog.at_level(logging.DEBUG, "treadle"), pytest.raises(MCPFailed) as caught:
+    with caplog.at_level(logging.DEBUG), pytest.raises(MCPFailed) as caught:
         await client.open()
     shown = f"{caught.value} {client!r} {caplog.text} {caught.value.__cause__}"
     assert "HTTP status 401; check its auth=" in shown

@@ -292,13 +292,7 @@ class Connection:
             log.debug("MCP server %r: %s", self._opening.server, shown)
 
     async def _answer(self, params: dict[str, Any]) -> tuple[Action, dict[str, Any] | None]:
-        schema: Any = params.get("requestedSchema")
-        question = Question(
-            server=self._opening.server,
-            message=str(params.get("message", "")),
-            schema=schema if is_object(schema) and not params.get("url") else None,
-            url=params.get("url"),
-        )
+        question = _question(self._opening.server, params)
         if self._elicit is not None:
             return await self._elicit(question)
         asking = [each for each in self._at_work.values() if each.ask is not None]
@@ -312,6 +306,16 @@ class Connection:
             )
             return "decline", None
         return await current.ask(question)
+
+
+def _question(server: str, params: dict[str, Any]) -> Question:
+    schema: Any = params.get("requestedSchema")
+    return Question(
+        server=server,
+        message=str(params.get("message", "")),
+        schema=schema if is_object(schema) and not params.get("url") else None,
+        url=params.get("url"),
+    )
 
 
 def failure_of(error: BaseException, opening: Opening, status: int = 0) -> MCPFailed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from treadle.mcp._sdk import (
 from treadle.mcp.auth import Auth, Bearer
 from treadle.mcp.oauth import provider_of
 from treadle.values import is_object
-from treadle.values.secret import secrets_of
+from treadle.values.secret import masked, secrets_of
 
 CONNECT_SECONDS = 30.0
 
@@ -78,15 +79,49 @@ async def http_streams(address: Address, tap: Tap) -> AsyncGenerator[Any]:
             follow_redirects=not IS_TWO,
         )
 
-    if address.kind == "sse":
-        inner = sse_client(address.url, httpx_client_factory=client)
-        async with tapped(inner, tap) as streams:
-            yield streams
-        return
-    async with client() as opened:
-        inner = streamable_http_client(address.url, http_client=opened)
-        async with tapped(inner, tap) as streams:
-            yield streams
+    with _Masking(address.secrets):
+        if address.kind == "sse":
+            inner = sse_client(address.url, httpx_client_factory=client)
+            async with tapped(inner, tap) as streams:
+                yield streams
+            return
+        async with client() as opened:
+            inner = streamable_http_client(address.url, http_client=opened)
+            async with tapped(inner, tap) as streams:
+                yield streams
+
+
+LOGGERS = (
+    *("httpx", "httpx2", "mcp.client.streamable_http", "mcp.client.sse", "client"),
+    *("mcp.client.auth.oauth2", "mcp.shared.jsonrpc_dispatcher"),
+)
+
+
+class _Masking(logging.Filter):
+    """Takes secrets out of what the SDK and its HTTP client log: whole addresses, for example."""
+
+    def __init__(self, secrets: set[str]) -> None:
+        super().__init__()
+        self._secrets = secrets
+
+    def __enter__(self) -> None:
+        if self._secrets:
+            for name in LOGGERS:
+                logging.getLogger(name).addFilter(self)
+
+    def __exit__(self, *_: object) -> None:
+        for name in LOGGERS:
+            logging.getLogger(name).removeFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through, without secrets."""
+        text = record.getMessage()
+        if any(secret in text for secret in self._secrets):
+            record.msg, record.args = masked(text, self._secrets), None
+        if record.exc_info:
+            trace = logging.Formatter().formatException(record.exc_info)
+            record.exc_text, record.exc_info = masked(trace, self._secrets), None
+        return True
 
 
 class _Dress:

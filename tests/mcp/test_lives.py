@@ -1,0 +1,129 @@
+"""A connection's life: closed by anybody, dropped, cancelled, and never anything left."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+
+import pytest
+
+from tests.mcp.parts import descriptors, gone, is_alive, result, server
+from treadle import Agent, MCPFailed
+from treadle.mcp import MCP
+from treadle.testing import ScriptedModel, calls
+
+pytestmark = pytest.mark.e2e
+
+
+async def test_closing_in_any_order_from_any_task() -> None:
+    """Each connection has a task of its own, so that nobody's order matters."""
+    first, second = server("pid"), server("pid")
+    await first.open()
+    await second.open()
+    pids = [int((await result(each, "pid")).text) for each in (first, second)]
+
+    await asyncio.get_running_loop().create_task(first.close())
+    assert (await result(second, "pid")).text == str(pids[1])
+    async with asyncio.TaskGroup() as tasks:
+        for client in (second, second, first):
+            tasks.create_task(client.close())
+    assert [is_alive(pid) for pid in pids] == [False, False]
+
+
+async def test_a_server_that_never_answers() -> None:
+    """Connecting ends in time, and so does the process."""
+    client = server("echo", plan={"silent": True}, connect_timeout=0.2)
+    with pytest.raises(MCPFailed, match=r"did not answer within 0\.2 s"):
+        await client.open()
+    await client.close()
+    await client.close()
+
+
+async def test_a_client_that_is_dropped(recwarn: pytest.WarningsRecorder) -> None:
+    """Nobody closed it: its process ends all the same, without a word."""
+    client: MCP | None = server("pid")
+    await client.open()
+    tools = client.tools
+    pid = int((await result(client, "pid")).text)
+    client = None
+    gc.collect()
+    assert is_alive(pid)  # its tools are still held
+    del tools
+    await asyncio.sleep(0.05)
+    gc.collect()
+    assert await gone(pid)
+    assert not recwarn.list
+
+
+async def test_a_cancelled_task_that_opened_it() -> None:
+    """Cancelling whoever is connecting leaves no process."""
+    client = server("echo", plan={"silent": True})
+    opening = asyncio.ensure_future(client.open())
+    await asyncio.sleep(0.3)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert "closed" in repr(client)
+
+
+async def test_a_server_that_does_not_want_to_end(tmp_path: Path) -> None:
+    """It goes on when its input ends and when it is asked; then it is killed, and its child."""
+    plan = {"deaf": True, "child": str(tmp_path / "child")}
+    async with server("pid", plan=plan) as client:
+        pid = int((await result(client, "pid")).text)
+        child = int((tmp_path / "child").read_text())
+        assert is_alive(child)
+    assert not is_alive(pid)
+    assert await gone(child, 1)
+
+
+async def test_what_a_dead_server_leaves_in_its_group(tmp_path: Path) -> None:
+    """A server that crashed takes along what it started."""
+    async with server("crash", plan={"child": str(tmp_path / "child")}) as client:
+        await result(client, "crash")
+        assert await gone(int((tmp_path / "child").read_text()), 1)
+
+
+async def test_nothing_is_left() -> None:
+    """Opening and closing many times leaves no descriptor, task or process."""
+    async with server("pid") as client:
+        await result(client, "pid")
+    before, tasks = descriptors(), len(asyncio.all_tasks())
+    for _ in range(20):
+        async with server("pid") as client:
+            await result(client, "pid")
+    assert (descriptors(), len(asyncio.all_tasks())) == (before, tasks)
+
+
+def test_a_loop_that_ends_around_an_open_client() -> None:
+    """asyncio.run() cancels what is left; the process ends with it."""
+
+    async def forget() -> tuple[int, MCP]:
+        client = server("pid")
+        await client.open()
+        return int((await result(client, "pid")).text), client
+
+    pid, client = asyncio.run(forget())
+    assert not is_alive(pid)
+    asyncio.run(client.close())
+
+
+async def test_a_run_in_another_loop() -> None:
+    """A call from another thread's loop goes to the loop that has the connection."""
+    async with server("echo") as client:
+        found = await asyncio.to_thread(lambda: asyncio.run(result(client, "echo", x=1)))
+    assert found.text == '{"x": 1}'
+
+
+async def test_use_when_it_is_closed() -> None:
+    """The tools of a closed client say so; it may be opened again."""
+    client = server("echo")
+    async with client:
+        tools = client.tools
+    found = await Agent("a", ScriptedModel([calls(("a", "r_echo", {})), "x"]), tools=tools).run(
+        "go"
+    )
+    assert "is not open" in found.tool_results[0].text
+    async with client:
+        assert (await result(client, "echo")).text == "{}"
