@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from treadle.errors import ConfigError, MissingExtra
-from treadle.mcp.server_http import GONE, App, Gone, Receive, Scope, Send
+from treadle.mcp.server_http import GONE, Gone, Guard, Receive, Scope, Send, refuse
 from treadle.mcp.server_stdio import Lines, Wires
 from treadle.mcp.server_wire import Answer, Asking, Offer, Refused, Wire
 
@@ -44,7 +44,7 @@ STATELESS: tuple[str, ...] = (
 MOST_ROUNDS = 32
 """How often one call may ask."""
 SHUTDOWN = 2
-"""Seconds that calls have to end by themselves when a server over HTTP ends."""
+"""Seconds that clients have to take the last of their answers when a server over HTTP ends."""
 ANY_SDK: Any = types
 REQUESTS: dict[str, tuple[str, str, str]] = {
     "tools/list": ("ListToolsRequest", "PaginatedRequestParams", "ListToolsResult"),
@@ -273,31 +273,36 @@ def _message(line: bytes) -> SessionMessage | Exception:
         return error
 
 
-def http_app(offer: Offer) -> App:
-    """Return an ASGI application that serves any number of clients."""
-    server = _server(offer, lambda context: context.request.scope.get(GONE) or Gone())
-    return _Application(server)
+class Application:
+    """An ASGI application that serves any number of clients while it is open."""
 
-
-class _Application:
-    """Serves requests while its lifespan lasts."""
-
-    def __init__(self, server: Any) -> None:
+    def __init__(self, offer: Offer) -> None:
+        server = _server(offer, lambda context: context.request.scope.get(GONE) or Gone())
         self._sessions = StreamableHTTPSessionManager(app=server)
+        self._is_open = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or live."""
+        """Answer a request, or live as long as a lifespan."""
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif scope["type"] == "http":
-            await self._sessions.handle_request(scope, receive, send)
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        async with self._sessions.run():
-            await send({"type": "lifespan.startup.complete"})
             await receive()
-        await send({"type": "lifespan.shutdown.complete"})
+            async with self.opened():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+        elif self._is_open:
+            await self._sessions.handle_request(scope, receive, send)
+        else:
+            await refuse(send, 503, "This server is not open; its lifespan has to be run.")
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None]:
+        """Take clients within this, once; at its end their sessions are over."""
+        async with self._sessions.run():
+            self._is_open = True
+            try:
+                yield
+            finally:
+                self._is_open = False
 
 
 class _Listener(uvicorn.Server):
@@ -310,9 +315,13 @@ class _Listener(uvicorn.Server):
 
 
 async def serve_http(
-    app: App, host: str, port: int, path: str, on_ready: Callable[[str], object] | None
+    guard: Guard,
+    inner: Application,
+    host: str,
+    port: int,
+    on_ready: Callable[[str], object] | None,
 ) -> None:
-    """Serve an application until this is cancelled; calls under way have a moment to end.
+    """Serve an application until this is cancelled; calls under way end with it.
 
     Raises:
         ConfigError: the address cannot be listened on.
@@ -320,20 +329,22 @@ async def serve_http(
     taken = _listening(host, port)
     found = taken.getsockname()
     config = uvicorn.Config(
-        app,  # pyright: ignore[reportArgumentType] its own type of an application is narrower
-        lifespan="on",
+        guard,  # pyright: ignore[reportArgumentType] its own type of an application is narrower
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         ws="none",
         timeout_graceful_shutdown=SHUTDOWN,
     )
-    listener = _Listener(config)
     shown = f"[{found[0]}]" if ":" in found[0] else found[0]
-    async with _ending(listener, taken):
-        if on_ready is not None:
-            on_ready(f"http://{shown}:{found[1]}{path}")
-        await asyncio.Event().wait()
+    async with _ending(_Listener(config), taken), inner.opened():
+        try:
+            if on_ready is not None:
+                on_ready(f"http://{shown}:{found[1]}{guard.path}")
+            await asyncio.Event().wait()
+        finally:
+            guard.end_calls()
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 from treadle.errors import ConfigError, DuplicateTool, MissingExtra
 from treadle.mcp.server_agents import OfferedAgent
-from treadle.mcp.server_http import PATH, App, Guard, allowed_hosts, check_access
+from treadle.mcp.server_http import App, Guard, allowed_hosts, check_access
 from treadle.mcp.server_material import Prompts, Readable, Resources
 from treadle.mcp.server_stdio import Wires
 from treadle.mcp.server_tools import OfferedTool
@@ -186,8 +186,10 @@ class MCPServer:
         """
         from treadle.mcp import _server_sdk  # noqa: PLC0415 the extra is needed from here on
 
-        app = self.app(host=host, token=token, hosts=hosts)
-        await _server_sdk.serve_http(app, host, port, PATH, on_ready)
+        check_access(host, token)
+        inner = _server_sdk.Application(self)
+        guard = Guard(app=inner, token=token, hosts=allowed_hosts(host, hosts))
+        await _server_sdk.serve_http(guard, inner, host, port, on_ready)
 
     def app(
         self, *, host: str = "127.0.0.1", token: str | None = None, hosts: Sequence[str] = ()
@@ -203,7 +205,7 @@ class MCPServer:
         from treadle.mcp import _server_sdk  # noqa: PLC0415 the extra is needed from here on
 
         check_access(host, token)
-        inner = _server_sdk.http_app(self)
+        inner = _server_sdk.Application(self)
         return Guard(app=inner, token=token, hosts=allowed_hosts(host, hosts))
 
 

@@ -91,6 +91,12 @@ class Guard:
     token: str | None = field(repr=False)
     hosts: Sequence[str]
     path: str = PATH
+    _live: set[Gone] = field(init=False, repr=False, default_factory=set[Gone])
+
+    def end_calls(self) -> None:
+        """End all requests that are being answered, as if their clients had left."""
+        for gone in tuple(self._live):
+            gone.tell()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hand it on."""
@@ -99,9 +105,10 @@ class Guard:
             return
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _refuse(send, *refusal)
+            await refuse(send, *refusal)
             return
         gone = scope[GONE] = Gone()
+        self._live.add(gone)
 
         async def watched() -> Message:
             message = await receive()
@@ -112,6 +119,7 @@ class Guard:
         try:
             await self.app(scope, watched, send)
         finally:
+            self._live.discard(gone)
             gone.tell()
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
@@ -148,12 +156,14 @@ def _knows(given: Sequence[bytes], token: str) -> bool:
 
 def _hostname(url: str) -> str:
     try:
-        return urlsplit(url).hostname or ""
+        parts = urlsplit(url)
+        return (parts.hostname or "") if parts.port is None or parts.port else ""
     except ValueError:
         return ""
 
 
-async def _refuse(send: Send, status: int, text: str) -> None:
+async def refuse(send: Send, status: int, text: str) -> None:
+    """Answer a request with an error."""
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

@@ -47,8 +47,9 @@ class Wires:
             ) from error
         with suppress(AttributeError, ValueError):
             sys.stdout.flush()
-        if isinstance(sys.stdout, TextIOWrapper):
-            sys.stdout.reconfigure(line_buffering=True)  # as standard error does
+        printed: object = sys.stdout
+        if isinstance(printed, TextIOWrapper):
+            printed.reconfigure(line_buffering=True)  # as standard error does
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)
