@@ -260,6 +260,11 @@ def write(ctx: RunContext, key: str, value: Any) -> str:
     return "written"
 
 
+def read(ctx: RunContext, key: str) -> Any:
+    """Read from the state."""
+    return ctx.state.get(key)
+
+
 def write_lock(ctx: RunContext) -> None:
     """Write what cannot be stored."""
     ctx.state.set("lock", threading.Lock())
@@ -407,6 +412,19 @@ def doubled(function: Callable[..., int]) -> Callable[..., int]:
 def wrapped(number: int) -> int:
     """Add three, twice."""
     return number + 3
+
+
+class Slow:
+    """A callable instance that takes long to be had again."""
+
+    def __setstate__(self, state: object) -> None:
+        time.sleep(0.5)  # noqa: TID251
+
+    def __getstate__(self) -> object:
+        return "slow"
+
+    def __call__(self) -> None:
+        """Return."""
 
 
 class Holder:

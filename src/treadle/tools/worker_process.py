@@ -1,15 +1,13 @@
-"""One worker process: a fresh interpreter in its own session, with a channel to it."""
+"""One worker process, as its parent sees it: what it is told, and what it answers."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from contextvars import Context
 from pickle import loads
@@ -19,6 +17,7 @@ from typing import Any
 from treadle.errors import ToolError
 from treadle.ports.context import RunContext
 from treadle.tools.frames import LENGTH, MOST_BYTES, Frame, FrameTooLarge, frame_bytes
+from treadle.tools.interpreter import Interpreter, above_standard
 from treadle.tools.portable import main_source, packed, packed_error, unpacked, unpacked_error
 from treadle.tools.process_context import answer, facts_of
 from treadle.tools.timing import CallExpired
@@ -27,10 +26,9 @@ START_SECONDS = 60.0
 """How long a process may take until a function begins: to start, and to import its module."""
 SILENT_SECONDS = 0.5
 """How long a process that has closed its channel is given to end, so that its end can be told."""
-GONE_SECONDS = 5.0
-"""How long the system may take to end a process that was killed; most take a millisecond."""
 
-PROGRAM = "import sys; sys.path[:] = {}; from treadle.tools.process_child import main; main({}, {})"
+Begin = Callable[[list[str], int, int], Interpreter]
+"""Begins a process: takes `sys.path`, and the descriptors of its channel and its lifeline."""
 
 
 class ProcessDied(Exception):
@@ -111,17 +109,17 @@ class WorkerProcess:
         OSError: it cannot be started.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begin: Begin = Interpreter) -> None:
         self._path = [each for each in sys.path if type(each) is str]
         self._hung_up = False
         with ExitStack() as theirs, ExitStack() as ours:
-            ours_end, theirs_end = (_above_standard(each.detach()) for each in socket.socketpair())
+            ours_end, theirs_end = (above_standard(each.detach()) for each in socket.socketpair())
             ours.callback(os.close, ours_end)
             theirs.callback(os.close, theirs_end)
-            their_life, self._lifeline = map(_above_standard, os.pipe())
+            their_life, self._lifeline = map(above_standard, os.pipe())
             ours.callback(os.close, self._lifeline)
             theirs.callback(os.close, their_life)
-            self._child = _begin(self._path, theirs_end, their_life)
+            self._child = begin(self._path, theirs_end, their_life)
             ours.pop_all()
         self._socket = socket.socket(fileno=ours_end)
         self.alive = True
@@ -183,30 +181,25 @@ class WorkerProcess:
         """End it and its children at once."""
         if self.alive:
             self.alive = False
-            _kill_family(self._child.pid)
-            with suppress(subprocess.TimeoutExpired):
-                self._child.wait(GONE_SECONDS)
+            self._child.kill()
             self._close()
 
     def end(self, seconds: float) -> None:
         """Let it end by itself; kill it when it has not after so long."""
         self.hang_up()
-        with suppress(subprocess.TimeoutExpired):
-            self._child.wait(seconds)
+        self._child.wait(seconds)
         self.kill()
 
     def forget(self) -> None:
         """Close what a forked child has of it: it is the parent's."""
         if self.alive:
             self.alive = False
-            self._child.returncode = 0
+            self._child.forget()
             self._close()
 
     def _reap(self) -> int | None:
         """Return the exit code of a process that has fallen silent; None when it had not ended."""
-        with suppress(subprocess.TimeoutExpired):
-            self._child.wait(0 if self._hung_up else SILENT_SECONDS)
-        code = self._child.returncode
+        code = self._child.wait(0 if self._hung_up else SILENT_SECONDS)
         self.kill()
         return code
 
@@ -258,19 +251,6 @@ class WorkerProcess:
         return content
 
 
-def _begin(path: list[str], channel: int, lifeline: int) -> subprocess.Popen[bytes]:
-    output = 2 if _is_open(2) else subprocess.DEVNULL
-    program = PROGRAM.format(path, channel, lifeline)
-    return subprocess.Popen(  # noqa: S603 this very interpreter
-        [sys.executable, *_interpreter_options(), "-c", program],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        pass_fds=(channel, lifeline),
-        start_new_session=True,
-    )
-
-
 def _answered(call: ProcessCall, what: str, content: bytes) -> bytes:
     """Do what a worker asks of the call's context; return the frame that says what came of it."""
     try:
@@ -305,62 +285,6 @@ def _left(deadline: float | None) -> float | None:
     if left <= 0:
         raise TimeoutError
     return left
-
-
-def _kill_family(pid: int) -> None:
-    """Kill a process group, and of its leader's children those that have left it.
-
-    The group is stopped first, so that no child is begun in between. A daemon that has also
-    left its parent is not found.
-    """
-    with suppress(OSError):
-        os.killpg(pid, signal.SIGSTOP)
-    for each in list(_descendants(pid)):
-        with suppress(OSError):
-            os.kill(each, signal.SIGKILL)
-    with suppress(OSError):
-        os.killpg(pid, signal.SIGKILL)
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    """Yield the children of a process, and theirs, where the system tells."""
-    folder = f"/proc/{pid}/task"
-    with suppress(OSError):
-        for thread in os.listdir(folder):
-            with open(f"{folder}/{thread}/children", encoding="ascii") as file:
-                for child in map(int, file.read().split()):
-                    yield child
-                    yield from _descendants(child)
-
-
-def _interpreter_options() -> list[str]:
-    """Return the options that make another interpreter behave as this one does."""
-    flags = sys.flags
-    options = ["-I"] * flags.isolated
-    options += ["-E"] * (flags.ignore_environment and not flags.isolated)
-    options += ["-s"] * (flags.no_user_site and not flags.isolated)
-    options += ["-S"] * flags.no_site + ["-B"] * sys.dont_write_bytecode
-    options += ["-O"] * flags.optimize + ["-b"] * flags.bytes_warning
-    if flags.utf8_mode:
-        options += ["-X", "utf8"]
-    return options + [part for option in sys.warnoptions for part in ("-W", option)]
-
-
-def _above_standard(descriptor: int) -> int:
-    """Return a descriptor above 2, in place of this one: a program may have closed its own."""
-    if descriptor > 2:
-        return descriptor
-    raised = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
-    os.close(descriptor)
-    return raised
-
-
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
 
 
 def _ending(code: int | None) -> str:
