@@ -53,12 +53,15 @@ def fetched(address: str, **form: str) -> dict[str, Any]:
         return json.load(answer)
 
 
+def issuer_of(url: str) -> str:
+    """Return the authorization server of a scenario; who has credentials knows it beforehand."""
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
+    return fetched(place)["authorization_servers"][0]
+
+
 def employee(url: str, context: dict[str, Any]) -> IdentityAssertion:
     """Be somebody whom an identity provider knows."""
-    parts = urlsplit(url)
-    told = fetched(
-        f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
-    )
 
     async def assertion(audience: str, resource: str) -> str:
         kinds = "urn:ietf:params:oauth:token-type"
@@ -78,7 +81,7 @@ def employee(url: str, context: dict[str, Any]) -> IdentityAssertion:
     return IdentityAssertion(
         client_id=context["client_id"],
         client_secret=context["client_secret"],
-        issuer=told["authorization_servers"][0],
+        issuer=issuer_of(url),
         assertion=assertion,
     )
 
@@ -89,7 +92,9 @@ def credentials(scenario: str, url: str, context: dict[str, Any]) -> Auth | None
         return None
     if scenario == "auth/client-credentials-basic":
         return ClientCredentials(
-            client_id=context["client_id"], client_secret=context["client_secret"]
+            client_id=context["client_id"],
+            client_secret=context["client_secret"],
+            issuer=issuer_of(url),
         )
     if scenario == "auth/client-credentials-jwt":
         signed = SignedJWTParameters(
@@ -99,7 +104,9 @@ def credentials(scenario: str, url: str, context: dict[str, Any]) -> Auth | None
             signing_algorithm=context["signing_algorithm"],
         )
         return ClientCredentials(
-            client_id=context["client_id"], assertion=signed.create_assertion_provider()
+            client_id=context["client_id"],
+            assertion=signed.create_assertion_provider(),
+            issuer=issuer_of(url),
         )
     if scenario == "auth/cross-app-access-complete-flow":
         return employee(url, context)

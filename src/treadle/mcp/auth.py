@@ -89,9 +89,12 @@ class ClientCredentials:
     """OAuth for programs: this client's own ID and secret, no person.
 
     In place of a secret, `assertion` gives a signed JWT for the audience that it is called with.
+    `issuer` is the address of the authorization server that knows them: they are sent to no other,
+    whatever the MCP server says (version 1 of the `mcp` package does not check that).
     """
 
     client_id: str
+    issuer: str
     client_secret: str | None = field(default=None, repr=False)
     assertion: Callable[[str], Awaitable[str]] | None = field(default=None, repr=False)
     scope: str | None = None

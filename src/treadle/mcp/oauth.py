@@ -33,13 +33,15 @@ def provider_of(auth: Auth | None, url: str) -> Any:
 
 def _for_a_program(auth: ClientCredentials, url: str) -> Any:
     store: Any = _Tokens(auth.tokens)
-    scope: dict[str, Any] = {"scope" if IS_TWO else "scopes": auth.scope}
+    more: dict[str, Any] = {"scopes": auth.scope}
+    if IS_TWO:
+        more = {"scope": auth.scope, "issuer": auth.issuer}
     if auth.assertion is not None:
         return client_credentials.PrivateKeyJWTOAuthProvider(
-            url, store, auth.client_id, auth.assertion, **scope
+            url, store, auth.client_id, auth.assertion, **more
         )
     return client_credentials.ClientCredentialsOAuthProvider(
-        url, store, auth.client_id, auth.client_secret or "", auth.method, **scope
+        url, store, auth.client_id, auth.client_secret or "", auth.method, **more
     )
 
 
