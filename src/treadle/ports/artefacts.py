@@ -20,8 +20,8 @@ class Artefacts(Protocol):
         """Return how many bytes of a result the model gets, of so many that its tool allows."""
         ...
 
-    async def keep(self, text: str) -> Artefact:
-        """Keep a text whole, and return what is known of it. Raises what the store raises."""
+    async def keep(self, content: bytes, lines: int) -> Artefact:
+        """Keep a text (UTF-8) whole, and return what is known of it. Raises what the store does."""
         ...
 
     async def read(self, id: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from treadle.messages import Artefact, Text, ToolResult
 from treadle.ports.artefacts import Artefacts
 from treadle.ports.store import Blobs
 from treadle.tools.names import nearest
-from treadle.tools.outcome import MOST_ERROR_BYTES, cut
+from treadle.tools.outcome import MOST_ERROR_BYTES, middle_left_out
 from treadle.tools.pages import head_of, tail_of
 from treadle.values import clean
 
@@ -25,6 +26,7 @@ LEAST = 1_000
 """So many bytes of a result fit into any window."""
 SHARE = 3 / 8
 """Bytes of one result for each token of the model's window: about an eighth of it."""
+LARGE = 1_000_000  # characters, from which on a thread encodes them
 ROOMY = 800  # bytes, from which the marker may say which lines are left out
 
 
@@ -53,17 +55,15 @@ class Shelf:
         """Return the least of the tool's limit and a share of the model's window."""
         return max_output if self._bound is None else min(max_output, self._bound)
 
-    async def keep(self, text: str) -> Artefact:
+    async def keep(self, content: bytes, lines: int) -> Artefact:
         """Keep a text whole; the same one twice is kept once."""
-        content = text.encode()
         if self._store is None:
             digest = hashlib.sha256(content).hexdigest()
         else:
             digest = await self._store.put(self._conversation_id, content)
-        lines = content.count(b"\n") + (not content.endswith(b"\n"))
         artefact = Artefact(digest, len(content), lines)
         if self._store is None:
-            self.texts[artefact.id] = text
+            self.texts[artefact.id] = content.decode()
         self.known[artefact.id] = artefact
         return artefact
 
@@ -94,7 +94,9 @@ def fits(result: ToolResult, artefacts: Artefacts | None, max_output: int) -> bo
     """Whether the model gets a result's text as it is."""
     text = result.text
     most = max_output if artefacts is None else artefacts.most(max_output)
-    return len(text) * 4 <= most or len(clean(text).encode()) <= most
+    if len(text) * 4 <= most or len(text) > most:
+        return len(text) * 4 <= most
+    return len(clean(text).encode()) <= most
 
 
 async def fitted(
@@ -105,27 +107,34 @@ async def fitted(
     Where it cannot be kept, the model is told its size; nothing else is lost for that.
     """
     most = max_output if artefacts is None else artefacts.most(max_output)
-    text, artefact = clean(result.text), None
+    text = result.text
+    if len(text) < LARGE:
+        content, lines = _in_bytes(text)
+    else:
+        content, lines = await asyncio.to_thread(_in_bytes, text)
+    artefact = None
     if artefacts is not None:
         try:
-            artefact = await artefacts.keep(text)
+            artefact = await artefacts.keep(content, lines)
         except (StoreError, OSError) as error:
-            log.warning("an output of %d characters could not be kept: %s", len(text), error)
-    shown = cut(text, most) if artefact is None else shortened(text, artefact, most, reader)
+            log.warning("an output of %d bytes could not be kept: %s", len(content), error)
+    if artefact is None:
+        shown = ends_of(content, middle_left_out(len(content)), most)
+    else:
+        shown = shortened(content, artefact, most, reader)
     parts = [part for part in result.parts if type(part) is not Text]
     place = next(n for n, part in enumerate(result.parts) if type(part) is Text)
     parts.insert(place, Text(shown))
     return replace(result, parts=tuple(parts), packed=UNSET, artefact=artefact)
 
 
-def shortened(text: str, artefact: Artefact, most: int, reader: str) -> str:
+def shortened(content: bytes, artefact: Artefact, most: int, reader: str) -> str:
     """Return the ends of a text with a marker between, that says how to read what is left out."""
-    content = text.encode()
     if most < ROOMY:
         way = f'{reader}(id="{artefact.id}")'
-        marker = f"\n[... {artefact.size} bytes in all; {way} reads them ...]\n"
-        room = max(0, most - len(marker))
-        return f"{head_of(content, room - room // 2)[0]}{marker}{tail_of(content, room // 2)[0]}"
+        return ends_of(
+            content, f"\n[... {artefact.size} bytes in all; {way} reads them ...]\n", most
+        )
     room = most - len(_marker(artefact, reader, artefact.size, artefact.size, "bytes"))
     head, head_lines = head_of(content, room - room // 2)
     tail, tail_lines = tail_of(content, room // 2)
@@ -135,6 +144,18 @@ def shortened(text: str, artefact: Artefact, most: int, reader: str) -> str:
         first, last = len(head.encode()) + 1, artefact.size - len(tail.encode())
         what = "bytes"
     return f"{head}{_marker(artefact, reader, first, last, what)}{tail}"
+
+
+def ends_of(content: bytes, marker: str, most: int) -> str:
+    """Return the ends of a text with this marker between, in so many bytes."""
+    room = max(0, most - len(marker))
+    return f"{head_of(content, room - room // 2)[0]}{marker}{tail_of(content, room // 2)[0]}"
+
+
+def _in_bytes(text: str) -> tuple[bytes, int]:
+    """Return a text in UTF-8, and how many lines it has."""
+    content = clean(text).encode()
+    return content, content.count(b"\n") + (not content.endswith(b"\n"))
 
 
 def _marker(artefact: Artefact, reader: str, first: int, last: int, what: str) -> str:
