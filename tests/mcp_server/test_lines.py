@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,9 +117,9 @@ async def test_a_client_that_reads_nothing_does_not_hold_the_server(tmp_path: Pa
     os.close(writing)
     assert process.stdin is not None
     try:
-        hello = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        hello: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
         hello["clientInfo"] = {"name": "x", "version": "1"}
-        call = {"name": "echo", "arguments": {"input": "x" * 3_000_000}}
+        call: dict[str, Any] = {"name": "echo", "arguments": {"input": "x" * 3_000_000}}
         for number, (method, params) in enumerate(
             [("initialize", hello), *[("tools/call", call)] * 3]
         ):
@@ -189,7 +190,7 @@ async def test_a_question_in_the_middle_of_a_call() -> None:
 
 async def test_forged_states_are_refused() -> None:
     """What a client sends back as state is looked at: it opens nothing that does not wait."""
-    meta = {
+    meta: dict[str, Any] = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
@@ -215,7 +216,7 @@ async def test_forged_states_are_refused() -> None:
         ]
         await line.leave()
 
-    told = [each.get("error", each.get("result")) for each in found]
+    told: list[Any] = [each.get("error", each.get("result")) for each in found]
     assert "not one of this server" in told[0]["content"][0]["text"]
     assert "RunNotFound" in told[1]["content"][0]["text"]
     assert "InvalidId" in told[2]["content"][0]["text"]

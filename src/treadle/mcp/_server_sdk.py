@@ -12,7 +12,7 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from functools import partial
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import Any
 
@@ -36,6 +36,7 @@ except ImportError as missing:
 
 log = logging.getLogger(__name__)
 
+VERSION = metadata.version("treadle")
 IS_TWO = find_spec("mcp_types") is not None
 STATELESS: tuple[str, ...] = (
     tuple(import_module("mcp_types.version").MODERN_PROTOCOL_VERSIONS) if IS_TWO else ()
@@ -184,7 +185,7 @@ def _error(refusal: Refused) -> Exception:
 def _server(offer: Offer, gone_of: Callable[[Any], Gone]) -> Any:
     """Return the SDK's server. `gone_of` finds who tells that the client of a request has left."""
     sdk: Any = Server
-    server = sdk(offer.name, version=offer.version, instructions=offer.instructions)
+    server = sdk(offer.name, version=VERSION, instructions=offer.instructions)
     for method in offer.methods:
         request, params, result = (getattr(ANY_SDK, name) for name in REQUESTS[method])
         answer = partial(_answered, offer, method)

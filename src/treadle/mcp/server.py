@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from typing import Any
 
 from treadle.errors import ConfigError, DuplicateTool, MissingExtra
@@ -71,7 +71,6 @@ class MCPServer:
         self._prompts = Prompts(prompts, name)
         self._resources = Resources(resources or {}, name)
         self.name = name
-        self.version = version("treadle")
         self.instructions = instructions
         told = dict(descriptions or {})
         agents = [item for item in offered if isinstance(item, Runnable)]

@@ -90,11 +90,6 @@ class Offer(Protocol):
         ...
 
     @property
-    def version(self) -> str:
-        """Its version."""
-        ...
-
-    @property
     def instructions(self) -> str | None:
         """What a client's model is told of it as a whole."""
         ...
