@@ -21,7 +21,8 @@ from treadle.tools.builtin import processes
 GRACE_SECONDS = 1.0
 WATCH_SECONDS = 0.02
 HURRY = -10
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+SHORT_OF_MEMORY = "500"
 SHELL = "/bin/sh"
 
 
@@ -116,6 +117,7 @@ def _become(plan: Plan, walls: Walls, failures: int) -> None:
     """Turn this new process into the command; what hinders that is written to `failures`."""
     try:
         os.setsid()
+        _be_first_to_go()
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(1, 2)
@@ -128,6 +130,17 @@ def _become(plan: Plan, walls: Walls, failures: int) -> None:
         os.write(failures, text.replace("\n", " ").encode(errors="replace"))
     finally:
         os._exit(127)
+
+
+def _be_first_to_go() -> None:
+    """Have the system end this process with the launcher, and before others when memory is short.
+
+    What the process starts later is short of memory first, too.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write(SHORT_OF_MEMORY)
 
 
 def _lower(kind: int, most: int) -> None:
