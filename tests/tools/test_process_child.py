@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools import elsewhere
+from tests.tools import elsewhere, seen
 from treadle import ConfigError, State, ToolError
 from treadle.errors import NotStorable
 from treadle.limits import Budget, Limits
@@ -116,31 +116,29 @@ def test_calls(parent: Parent) -> None:
 
 def test_a_context(parent: Parent) -> None:
     """All that it does is done by the parent's."""
-    seen = parent.call(elsewhere.look, context=True)
-    answers = parent.call(elsewhere.work_on_state, context=True)
-    used = parent.call(elsewhere.use, context=True)
+    told = parent.call(seen.look, context=True)
+    answers = parent.call(seen.work_on_state, context=True)
+    used = parent.call(seen.use, context=True)
 
-    assert (seen["run"], seen["key"], seen["metadata"]) == ("r", "r:1", {"m": 1})
+    assert (told["run"], told["key"], told["metadata"]) == ("r", "r:1", {"m": 1})
     assert answers[:4] == [{"n": 1}, elsewhere.Point(1, 2), [1], "default"]
     assert parent.ctx.state.get("mine") == {"n": 1}
     assert (used, len(parent.reports)) == ("used", 3)
     assert parent.ctx.added_usage.input_tokens == 7
     with pytest.raises(NotStorable, match="A value cannot leave its process"):
-        parent.call(elsewhere.write_lock, context=True)
+        parent.call(seen.write_lock, context=True)
     with pytest.raises(ConfigError, match=r"ctx\.deps is not to be had in tool 't'"):
-        parent.call(elsewhere.touch, "deps", context=True)
+        parent.call(seen.touch, "deps", context=True)
     with pytest.raises(ConfigError, match=r"ctx\.artefacts is not to be had"):
-        parent.call(elsewhere.touch, "artefacts", context=True)
+        parent.call(seen.touch, "artefacts", context=True)
 
 
 def test_a_late_use_of_the_context(parent: Parent) -> None:
     """After its call it is refused, in the worker."""
-    elsewhere.late.clear()
-    parent.call(elsewhere.ask_later, False, context=True)
+    seen.late.clear()
+    parent.call(seen.ask_later, False, context=True)
 
-    assert (
-        "used after its call had ended" in parent.call(elsewhere.ask_later, True, context=True)[0]
-    )
+    assert "used after its call had ended" in parent.call(seen.ask_later, True, context=True)[0]
 
 
 def test_what_a_worker_may_not_ask(parent: Parent) -> None:

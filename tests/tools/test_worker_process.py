@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.tools import elsewhere
+from tests.tools import elsewhere, seen
 from treadle import State, ToolError
 from treadle.limits import Budget, Limits
 from treadle.ports.context import RunContext, RunFacts
@@ -77,16 +77,17 @@ class Begun:
         monkeypatch.setattr(portable.Script, "source", source)  # the thread hears of a script
         monkeypatch.setattr(sys, "argv", sys.argv[:])
 
+        threads: list[Thread] = []
+
         def begin(path: list[str], channel: int, lifeline: int) -> Interpreter:
-            self.thread = Thread(channel, code, first)
-            return cast("Interpreter", self.thread)
+            threads.append(Thread(channel, code, first))
+            return cast("Interpreter", threads[0])
 
         self.process = WorkerProcess(begin)
+        self.thread = threads[0]
 
-    def run(
-        self, function: Any, *arguments: Any, timeout: float | None = None, ctx: Any = None
-    ) -> Any:
-        return self.process.run(call_of(function, *arguments, timeout=timeout, ctx=ctx))
+    def run(self, function: Any, *arguments: Any, **options: Any) -> Any:
+        return self.process.run(call_of(function, *arguments, **options))
 
     def end(self) -> None:
         self.process.hang_up()
@@ -127,7 +128,7 @@ def test_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, "/nowhere"])
 
     assert begun.run(elsewhere.add.function, 1, 2) == 3
-    assert begun.run(elsewhere.write, "k", [1], ctx=ctx) == "written"
+    assert begun.run(seen.write, "k", [1], ctx=ctx) == "written"
     assert ctx.state.session.get("k") == [1]
     with pytest.raises(elsewhere.Odd):
         begun.run(elsewhere.fail, "odd")
@@ -145,8 +146,8 @@ def test_a_large_value_of_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
     ctx.state.set("k", "x" * (64 * 1024 * 1024))
 
     with pytest.raises(ToolError, match="too large for a process of its own"):
-        begun.run(elsewhere.read, "k", ctx=ctx)
-    assert begun.run(elsewhere.read, "other", ctx=ctx) is None
+        begun.run(seen.read, "k", ctx=ctx)
+    assert begun.run(seen.read, "other", ctx=ctx) is None
     begun.end()
 
 
