@@ -48,7 +48,7 @@ async def test_all_that_is_offered_is_listed(transport: Transport, mode: Mode) -
     assert [each.content.type for each in prompt.messages] == ["text", "resource"]
     assert [(each.uri, each.name) for each in resources] == [("docs:///hello", "hello")]
     assert [each.uri_template for each in patterns] == ["docs:///numbers/{id}"]
-    assert [each.contents[0].text for each in read] == ["Hello.", "number 7"]  # pyright: ignore[reportAttributeAccessIssue]
+    assert [each.contents[0].text for each in read] == ["Hello.", "number 7"]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 @both_eras
@@ -122,7 +122,7 @@ async def test_somebody_decides(transport: Transport, mode: Mode) -> None:
 
     words = ("offered:ALL", "offered:TOOLS")
     async with sdk(transport, mode, *words, elicitation_callback=fill_in) as client:
-        calls_made = [
+        calls_made: list[tuple[str, dict[str, Any]]] = [
             ("refund", {"amount": 1}),
             ("clerk", {"input": "go"}),
             ("clerk", {"input": "go"}),

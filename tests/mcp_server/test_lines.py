@@ -188,13 +188,35 @@ async def test_a_question_in_the_middle_of_a_call() -> None:
     assert "The tool said: 9 refunded" in found["result"]["content"][0]["text"]
 
 
+META: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+}
+
+
+async def test_another_server_takes_the_answer(tmp_path: Path) -> None:
+    """Asked by one process, answered to another with the same store: the run goes on there."""
+    place = f"sqlite:///{tmp_path}/chat.db"
+    call: dict[str, Any] = {"name": "clerk", "arguments": {"input": "go"}, "_meta": META}
+    async with started("offered:clerk", "--store", place) as process:
+        asked = (await Line(process).ask("tools/call", **call))["result"]
+        process.kill()
+        await process.wait()
+    (question,) = asked["inputRequests"]
+    answers = {question: {"action": "accept", "content": {"decision": "approve"}}}
+    async with started("offered:clerk", "--store", place) as process:
+        again = {**call, "requestState": asked["requestState"], "inputResponses": answers}
+        first = await Line(process).ask("tools/call", **again)
+        second = await Line(process).ask("tools/call", **again)
+
+    assert asked["resultType"] == "input_required"
+    assert first["result"]["content"][0]["text"] == "The tool said: 5 refunded"
+    assert second["result"]["content"] == first["result"]["content"]
+
+
 async def test_forged_states_are_refused() -> None:
     """What a client sends back as state is looked at: it opens nothing that does not wait."""
-    meta: dict[str, Any] = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
-    }
     async with started("offered:ALL", "offered:TOOLS") as process:
         line = Line(process)
         found = [
@@ -204,7 +226,7 @@ async def test_forged_states_are_refused() -> None:
                 arguments=given,
                 requestState=state,
                 inputResponses={},
-                _meta=meta,
+                _meta=META,
             )
             for name, given, state in (
                 ("clerk", {"input": "x"}, "nonsense"),
