@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import time
 from itertools import count
 from typing import Any, cast
 
@@ -141,6 +143,24 @@ async def test_waiting_and_cancelling() -> None:
     assert (await third)[1] == 3
     assert [each.alive for each in pool.made] == [False, True]
     await closed(pool)
+
+
+async def test_an_error_that_comes_with_a_cancel() -> None:
+    """Nobody waits for it any more, and asyncio does not complain of that."""
+    complaints: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+    pool = Pool()
+    running = asyncio.ensure_future(pool.run(die, (), {}))
+    await asyncio.sleep(0)
+    time.sleep(0.1)  # noqa: ASYNC251, TID251 its error is there, and the loop does not know it
+    running.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    del running
+    await closed(pool)
+    gc.collect()
+    assert complaints == []
 
 
 async def test_idle_ones_end() -> None:

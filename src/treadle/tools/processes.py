@@ -94,6 +94,7 @@ class ToolProcesses:
         job: Future[Any] = Future()
         self._hand_out((call, job))
         waiting = asyncio.wrap_future(job)
+        waiting.add_done_callback(_heard)
         try:
             await asyncio.wait((waiting,))
         except asyncio.CancelledError:
@@ -125,7 +126,7 @@ class ToolProcesses:
     def _hand_out(self, job: Job) -> None:
         with self._lock:
             if self._idle:
-                lane = max(self._idle, key=lambda each: each.suits(job[0]))
+                lane = max(reversed(self._idle), key=lambda each: each.suits(job[0]))
                 self._idle.remove(lane)
                 lane.jobs.put(job)
                 return
@@ -278,6 +279,12 @@ class Lane:
             except CallStopped:
                 process.kill()
                 raise
+
+
+def _heard(waiting: asyncio.Future[Any]) -> None:
+    """Look at an error that comes with a cancel, for asyncio tells of those that nobody saw."""
+    if not waiting.cancelled():
+        waiting.exception()
 
 
 def _nothing() -> None:
