@@ -57,6 +57,8 @@ async def test_of_the_environment_what_is_named_is_passed(
     run: Run, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The path is fixed, the language comes along, and nothing else that is not named."""
+    for name in [name for name in os.environ if name in ("LANG", "TZ") or name.startswith("LC_")]:
+        monkeypatch.delenv(name)
     for name in ("WANTED", "OTHER", "OPENAI_API_KEY", "LC_SECRET", "HISTFILE", "LD_PRELOAD"):
         monkeypatch.setenv(name, "CANARY")
     monkeypatch.setenv("LC_NUMERIC", "C")
@@ -171,6 +173,36 @@ async def test_a_launcher_that_dies_takes_its_command_along(run: Run, workspace:
             await asyncio.sleep(0.01)
 
     assert (end.ending, end.reason) == ("stopped", "its launcher was ended")
+
+
+PROGRAM = """
+import asyncio, sys
+from treadle.ports.command_runner import Command
+from treadle.sandboxes import Sandbox
+
+folder, text = sys.argv[1:]
+command = Command(text=text, workspace=folder, folder=folder, seconds=60, max_output=1000)
+asyncio.run(Sandbox(backend="landlock").run(command))
+"""
+
+
+@pytest.mark.e2e
+async def test_a_program_that_dies_leaves_nothing(workspace: Path, tmp_path: Path) -> None:
+    """No process, and no temporary files."""
+    text = "touch $TMPDIR/x begun; setsid sleep 60 & sleep 60"
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROGRAM, str(workspace), text),
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    async with asyncio.timeout(20):
+        while not (workspace / "begun").exists():  # noqa: ASYNC110 another process makes it true
+            await asyncio.sleep(0.01)
+        program.kill()
+        await program.wait()
+        while os.listdir(tmp_path) != ["work"]:  # noqa: ASYNC110 as above
+            await asyncio.sleep(0.01)
+
+    assert running(str(workspace)) == []
 
 
 def _launcher_of(workspace: Path) -> int:

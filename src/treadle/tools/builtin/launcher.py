@@ -76,7 +76,6 @@ def main(plan: Plan) -> None:
 
 def launch(plan: Plan, walls: Walls) -> None:
     """Run a command and write to the error output what came of it, in one line."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     adopt_orphans()
     read_end, write_end = os.pipe()
     child = os.fork()
@@ -87,8 +86,8 @@ def launch(plan: Plan, walls: Walls) -> None:
         told = _follow(plan, walls, child, read_end)
     finally:
         processes.kill(os.getpid(), child)
-    sys.stderr.write(f"{told}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # nobody may be left to hear it
+        os.write(2, f"{told}\n".encode())
 
 
 def _follow(plan: Plan, walls: Walls, child: int, failures: int) -> str:
@@ -118,6 +117,8 @@ def _become(plan: Plan, walls: Walls, failures: int) -> None:
     try:
         os.setsid()
         _be_first_to_go()
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # this interpreter ignores them
+            signal.signal(number, signal.SIG_DFL)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(1, 2)
