@@ -89,13 +89,13 @@ def check_portable(function: Callable[..., Any], tool: str) -> None:
     """Refuse a function that no other process could import.
 
     Raises:
-        InvalidTool: it is a lambda, local, a generator of some REPL, or holds what cannot be
-            pickled; the message says which.
+        InvalidTool: it is a lambda or local, was typed in a REPL or a notebook, or holds what
+            cannot be pickled; the message says which.
     """
     if not hasattr(os, "killpg") or not sys.executable or getattr(sys, "frozen", False):
         raise InvalidTool(
             f'Tool {tool!r}: isolation="process" needs a Python interpreter that can be started '
-            'and POSIX process groups; neither is optional. Use isolation="thread".'
+            'and POSIX process groups, and this program has not both. Use isolation="thread".'
         )
     try:
         _Checker(io.BytesIO(), pickle.HIGHEST_PROTOCOL).dump(function)
