@@ -119,6 +119,9 @@ for change in (
     lambda: os.utime(secret, (1, 1)),
     lambda: os.utime('way', (1, 1), follow_symlinks=True),
     lambda: os.setxattr(secret, 'user.x', b'x'),
+    lambda: os.chmod('/dev/null', 0o666),
+    lambda: os.fchmod(os.open('/dev/zero', os.O_RDWR), 0o666),
+    lambda: os.utime('/dev/full'),
 ):
     try:
         change()

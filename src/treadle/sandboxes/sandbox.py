@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from platform import machine, release
@@ -15,7 +16,14 @@ from treadle.errors import ConfigError
 from treadle.ports.command_runner import Command, CommandEnd
 from treadle.sandboxes import bubblewrap, seccomp, system
 from treadle.sandboxes.bubblewrap import Mounts
-from treadle.sandboxes.found import BACKENDS, Backend, Wanted, find_backend, sandbox_launch
+from treadle.sandboxes.found import (
+    BACKENDS,
+    CONTAINING,
+    Backend,
+    Wanted,
+    find_backend,
+    sandbox_launch,
+)
 from treadle.sandboxes.walls import SandboxPlan
 from treadle.tools.builtin.command import launch
 from treadle.tools.builtin.launcher import SHELL
@@ -139,6 +147,8 @@ class Sandbox:
         return self._plan_of(backend, command)
 
     def _plan_of(self, backend: Backend, command: Command) -> SandboxPlan:
+        if backend in CONTAINING and sys.platform != "linux":
+            raise ValueError(f"it is for Linux, and this is {sys.platform}")
         limits = self.limits
         own = [command.workspace]
         plan = SandboxPlan(

@@ -83,7 +83,8 @@ class Landlock:
         told = os.read(self._asking, 20)
         if told:  # else it has not come so far, and tells why
             listener = landlock.descriptor_of(child, int(told))
-            modes = Modes(listener, self._plan["asked"], self._plan["writable"])
+            folders = [each for each in self._plan["writable"] if os.path.isdir(each)]
+            modes = Modes(listener, self._plan["asked"], folders)  # of no device
             start_new_thread(modes.serve, ())
         os.close(self._heard_end)
         return []
