@@ -60,6 +60,14 @@ def crash(_: Any, arguments: dict[str, Any]) -> None:
     os._exit(int(arguments.get("code", 3)))
 
 
+def once(_: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """End in the first call, and answer the second."""
+    if not os.path.exists(arguments["file"]):
+        with open(arguments["file"], "w"):
+            os._exit(5)
+    return text("done")
+
+
 def mute(_: Any, __: Any) -> None:
     """Close the output, and go on running."""
     os.close(1)
@@ -101,6 +109,7 @@ def echo(_: Any, arguments: dict[str, Any]) -> dict[str, Any]:
 Tool = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any] | None]
 TOOLS: dict[str, Tool] = {
     "crash": crash,
+    "once": once,
     "mute": mute,
     "hang": lambda _, __: None,
     "big": lambda _, arguments: text("x" * arguments["size"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.parts import descriptors, gone, is_alive, result, server
+from tests.tools.parts import Asked
 from treadle import Agent, MCPFailed
 from treadle.mcp import MCP
 from treadle.testing import ScriptedModel, calls
@@ -127,3 +128,52 @@ async def test_use_when_it_is_closed() -> None:
     assert "is not open" in found.tool_results[0].text
     async with client:
         assert (await result(client, "echo")).text == "{}"
+
+
+@pytest.mark.parametrize(
+    ("trusted", "hints", "answer"),
+    [
+        (True, {"idempotentHint": True}, "done"),
+        (True, {"readOnlyHint": True}, "done"),
+        (True, {}, "exit code 5"),
+        (False, {"idempotentHint": True}, "exit code 5"),
+    ],
+)
+async def test_a_call_that_may_be_made_twice(
+    trusted: bool, hints: dict[str, bool], answer: str, tmp_path: Path
+) -> None:
+    """A lost call is made again only where the server says so and is believed."""
+    tool = {"name": "once", "inputSchema": {}, "annotations": hints}
+    async with server(tool, trust_hints=trusted) as client:
+        assert client.tools[0].idempotent == (answer == "done")
+        found = await result(client, "once", file=str(tmp_path / "seen"))
+    assert answer in found.text
+
+
+async def test_more_than_anybody_takes_at_once() -> None:
+    """Long results that come at once are all read, in bounded memory."""
+    async with server("big", max_output=5_000_000) as client:
+        asked: list[Asked] = [(f"b{index}", "r_big", {"size": 3_000_000}) for index in range(6)]
+        model = ScriptedModel([calls(*asked), "done"])
+        agent = Agent("a", model, tools=client.tools, max_parallel_tools=6)
+        found = await agent.run("go")
+    assert [len(each.text) for each in found.tool_results] == [3_000_000] * 6
+
+
+def test_a_loop_that_was_closed_around_it() -> None:
+    """Nobody cancelled what was left; closing still ends the process, from another loop."""
+    loop = asyncio.new_event_loop()
+    client = server("pid")
+
+    async def begin() -> int:
+        await client.open()
+        return int((await result(client, "pid")).text)
+
+    pid = loop.run_until_complete(begin())
+    asyncio.run(client.close())
+    assert asyncio.run(gone(pid, 5))
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(asyncio.wait(left))
+    loop.close()
