@@ -36,6 +36,7 @@ def test_without_a_command_help_is_shown(treadle: Treadle) -> None:
         ("conversations", "delete"),
         ("models",),
         ("models", "pull"),
+        ("mcp",),
     ],
 )
 def test_each_command_has_help(treadle: Treadle, command: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from treadle import Agent, Audio, ConfigError, DuplicateTool, File, Image, MemoryStore, Text, tool
 from treadle.mcp import MCPServer
 from treadle.mcp.server_asking import NotReadable, decision_of, question_about
-from treadle.mcp.server_http import allowed_hosts, check_access, is_loopback
+from treadle.mcp.server_http import Gone, allowed_hosts, check_access, is_loopback
 from treadle.mcp.server_progress import Progress, report_of
 from treadle.mcp.server_wire import Answer, Asking, Call, Refused, content_of
 from treadle.ports.approval import Approve, Deny, Edit, PendingCall
@@ -202,6 +202,21 @@ def test_access(host: str, token: str | None, allowed: bool) -> None:
     with pytest.raises(ConfigError) as caught:
         check_access(host, token)
     assert token is None or token not in str(caught.value)
+
+
+def test_a_client_that_leaves_is_told_of_once() -> None:
+    """Who listens is told once, also when it comes too late; who has done is told nothing."""
+    told: list[str] = []
+    gone = Gone()
+    with gone.telling(lambda: told.append("done")):
+        pass
+    with gone.telling(lambda: told.append("listens")):
+        gone.tell()
+        gone.tell()
+    with gone.telling(lambda: told.append("late")):
+        pass
+
+    assert told == ["listens", "late"]
 
 
 def test_host_names() -> None:

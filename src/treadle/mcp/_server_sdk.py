@@ -130,8 +130,7 @@ class Caller:
 async def _answered(offer: Offer, method: str, context: Any, params: Wire, gone: Gone) -> Wire:
     """Answer one request, asking where that is needed; a client that leaves cancels it."""
     caller = Caller(context, params)
-    with anyio.CancelScope() as scope:
-        gone.listen(scope.cancel)
+    with anyio.CancelScope() as scope, gone.telling(scope.cancel):
         try:
             return await _rounds(offer, method, caller, params)
         except Refused as refusal:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
@@ -59,19 +60,23 @@ class Gone:
         self._told = False
         self._listeners: list[Callable[[], object]] = []
 
-    def listen(self, function: Callable[[], object]) -> None:
-        """Call `function` when the client leaves; at once when it has left."""
+    @contextmanager
+    def telling(self, function: Callable[[], object]) -> Generator[None]:
+        """Call `function` when the client leaves within this; at once when it has left."""
         if self._told:
             function()
-        else:
-            self._listeners.append(function)
+        self._listeners.append(function)
+        try:
+            yield
+        finally:
+            self._listeners.remove(function)
 
     def tell(self) -> None:
         """The client has left."""
-        self._told = True
-        listeners, self._listeners = self._listeners, []
-        for function in listeners:
-            function()
+        if not self._told:
+            self._told = True
+            for function in tuple(self._listeners):
+                function()
 
 
 GONE = "treadle.gone"
