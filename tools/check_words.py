@@ -10,7 +10,9 @@ EMPTY = re.compile(
     "manager|helpers?|utils?|common|base|misc|handler|processor|service|engine|data|info|do|perform"
 )
 # What things in the world are called, and methods that asyncio, aiohttp and MCP prescribe.
-TERMS = re.compile("base_?64|data_?url|data_received|body_from_data|[gs]et_client_info", re.IGNORECASE)
+TERMS = re.compile(
+    "base_?64|data_?url|data_received|body_from_data|[gs]et_client_info", re.IGNORECASE
+)
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
