@@ -73,7 +73,6 @@ def _devices(size: int) -> Iterator[str]:
     yield from ("--perms", "0755", "--size", str(DEV_BYTES), "--tmpfs", "/dev")
     for name in system.DEVICES:
         yield from ("--dev-bind", f"/dev/{name}", f"/dev/{name}")
-        yield from ("--remount-ro", f"/dev/{name}")  # it can be written, but its mode cannot
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         yield from ("--symlink", f"/proc/self/fd{target}", f"/dev/{name}")
     yield from _scratch("/dev/shm", size)  # noqa: S108 of the sandbox's own

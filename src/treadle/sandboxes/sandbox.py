@@ -169,12 +169,13 @@ class Sandbox:
             writable=[*map(str, self.writable), *([] if self.read_only else own)],
             scratch=gettempdir(),
             files=[],
+            devices=[f"/dev/{name}" for name in system.DEVICES],
         )
         if backend == "bubblewrap":
             self._enclose(plan, command)
         elif backend == "landlock":
             plan["readable"] += [*system.PROGRAMS, *system.settings(network=self.network)]
-            plan["writable"] += [f"/dev/{name}" for name in system.DEVICES]
+            plan["writable"] += plan["devices"]
             plan["filter"] = seccomp.open_filter(
                 machine(), network=self.network, root=os.getuid() == 0
             )

@@ -5,6 +5,7 @@ This runs in the launcher: it uses nothing but the standard library.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 from _thread import start_new_thread
@@ -14,6 +15,9 @@ from typing import Literal
 from treadle.sandboxes import landlock
 from treadle.sandboxes.modes import Modes
 from treadle.tools.builtin.launcher import NoWalls, Plan, Walls, launch
+
+NEW_MOUNTS = 0x20000
+READ_ONLY, REMOUNT, BIND, EVERYWHERE, PRIVATE = 1, 32, 4096, 16384, 1 << 18
 
 OWN_PROCESSES = 3
 """How many of bubblewrap's own count among those of the command."""
@@ -25,7 +29,7 @@ class SandboxPlan(Plan):
     `argv` has what bubblewrap is told, or the command itself. `nproc` bounds the processes of the
     command by the kernel, None where it cannot. `counted` says whether the kernel counts them
     apart from the user's others. `scratch` is where a folder for temporary files is made, if one
-    is. `files` are given to bubblewrap as (path, content).
+    is. `files` are given to bubblewrap as (path, content), `devices` are what it shows.
     """
 
     walls: Literal["bubblewrap", "landlock", "local"]
@@ -39,6 +43,7 @@ class SandboxPlan(Plan):
     writable: list[str]
     scratch: str | None
     files: list[tuple[str, bytes]]
+    devices: list[str]
 
 
 def main(plan: SandboxPlan) -> None:
@@ -106,6 +111,8 @@ class Bubblewrap:
     def enter(self, plan: Plan) -> None:
         """Have bubblewrap told what it cannot be told before."""
         own = self._plan
+        if os.getuid() == 0:
+            _protect_modes(own["devices"])
         options = ["--seccomp", _held(own["filter"])]
         options += ["--json-status-fd", _kept(self._status_end), "--block-fd", _kept(self._gate)]
         for path, content in own["files"]:
@@ -137,6 +144,21 @@ class Bubblewrap:
             while piece := os.read(self._status, 4096):
                 self._told += piece
         return _number(self._told, b'"exit-code"')
+
+
+def _protect_modes(devices: list[str]) -> None:
+    """Have devices seen as on a disk that cannot be written, by this process and what it starts.
+
+    They can be written all the same, but their mode, which root could change, is on that disk.
+    Root in a container may not do this; its devices are the container's.
+    """
+    libc = ctypes.CDLL(None)
+    if libc.unshare(NEW_MOUNTS) != 0:
+        return
+    libc.mount(None, b"/", None, ctypes.c_ulong(EVERYWHERE | PRIVATE), None)
+    for device in map(os.fsencode, devices):
+        if libc.mount(device, device, None, ctypes.c_ulong(BIND), None) == 0:
+            libc.mount(None, device, None, ctypes.c_ulong(BIND | REMOUNT | READ_ONLY), None)
 
 
 def _bound_processes(plan: SandboxPlan) -> None:
