@@ -76,6 +76,7 @@ class Lines:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._wake_in, self._wake_out = os.pipe()
+        os.set_blocking(self._wake_out, False)
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._waiting = 0
         self._written: deque[bytes] = deque()
@@ -120,7 +121,8 @@ class Lines:
 
     def _wake(self) -> None:
         if not self._closed:
-            os.write(self._wake_out, b".")
+            with suppress(BlockingIOError):  # full of calls that it has not heard yet
+                os.write(self._wake_out, b".")
 
     def _turn(self) -> None:
         reads = True
