@@ -121,7 +121,7 @@ for change in (
     lambda: os.setxattr(secret, 'user.x', b'x'),
     lambda: os.chmod('/dev/null', 0o666),
     lambda: os.fchmod(os.open('/dev/zero', os.O_RDWR), 0o666),
-    lambda: os.utime('/dev/full'),
+    lambda: os.utime('/dev/full', (1, 1)),
 ):
     try:
         change()
