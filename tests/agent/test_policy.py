@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from treadle import (
     Agent,
@@ -238,6 +239,34 @@ async def test_what_a_rule_denies_never_runs() -> None:
     assert ran == [("pay", 5, "ann")]
     made = {(d.call_id, d.verdict, d.rule, d.name) for d in await decisions(store, "e")}
     assert made == {("5", "approve", "allow pay", "pay"), ("5000", "deny", "most", "pay")}
+
+
+@pytest.mark.parametrize("name", ["amt", "amount"])
+async def test_an_argument_that_the_model_knows_by_another_name(name: str) -> None:
+    """A rule may name it either way: as the model and whoever decides see it, or as the code."""
+
+    @tool
+    async def transfer(amount: Annotated[int, Field(alias="amt")]) -> str:
+        """Transfer money."""
+        ran.append(("transfer", amount, ""))
+        return "done"
+
+    rules = Rules(
+        Rule("deny", "transfer", {name: Above(1000)}), Rule("ask", "transfer", {name: Above(100)})
+    )
+    for tools, policy in (([transfer], rules), ([transfer.replace(approval=rules)], None)):
+        store = MemoryStore()
+        batch = calls(*((str(n), "transfer", {"amt": n}) for n in (5, 500, 5000)))
+        agent = agent_with(store, batch, "done", tools=tools, approval=policy)
+        first = await agent.run("go")
+        assert [call.arguments for call in first.pending] == [{"amt": 500}]
+        result = await agent.resume(first.run_id, decisions={"500": Edit({"amt": 2000})})
+        assert [r.text.partition(":")[0] for r in result.messages[2].tool_results] == [
+            "done",
+            "Not run",
+            "Not run",
+        ]
+    assert ran == [("transfer", 5, ""), ("transfer", 5, "")]
 
 
 async def test_rules_that_look_at_files(tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ def verdict(rules: Rules, name: str = "write", **values: Any) -> str | None:
         (Equals({"a": [1]}), [{"a": [1]}], [{"a": [2]}, {}]),
         (Equals("/x/y"), [Path("/x/y")], [Path("/x")]),
         (OneOf(["a", 2]), ["a", 2], ["b", True]),
+        (OneOf(iter(["a", Not(OneOf(["b", "c"]))])), ["a", "x", "x"], ["b", "c"]),
+        (Equals(2**70), [2**70], [2**70 + 1, 2**70 - 1]),
+        (Equals({"id": 2**64}), [{"id": 2**64}], [{"id": 2**64 + 1}]),
         (Contains("rm"), ["rm -rf", "a\nrm", Path("/rm")], ["RM", ""]),
         (Contains("rm", ignore_case=True), ["RM -rf"], ["mr"]),
         (Contains("x"), [["a", "x"], ("x",)], [["a"], []]),
@@ -160,10 +163,28 @@ def test_rules_that_are_none() -> None:
             Rule(**wrong)
     with pytest.raises(ConfigError, match="no pattern"):
         Matches("(")
-    with pytest.raises(ConfigError, match="list of values"):
-        OneOf("abc")
+    for none in ("abc", 5):
+        with pytest.raises(ConfigError, match="list of values"):
+            OneOf(none)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigError, match="give a path"):
+        Inside(5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="Rule objects"):
         Rules("ask")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("wrong", [Above, as_condition, object(), {"a": Above(5)}, [[Above(5)]]])
+def test_what_no_argument_can_be(wrong: Any) -> None:
+    """A condition in the wrong place would never hold, so a rule that denies would deny nothing."""
+
+    def rule(given: Any) -> Rule:
+        return Rule("deny", where={"n": given})
+
+    def one_of(given: Any) -> OneOf:
+        return OneOf([given])
+
+    for make in (rule, one_of, Not, Contains):
+        with pytest.raises(ConfigError, match="A rule has"):
+            make(wrong)
 
 
 def test_rules_keep_what_they_were_made_of() -> None:

@@ -57,15 +57,17 @@ async def ruling_of(
     if tool.approval is False and policy is None:
         return None
     try:
-        values = tool.decoder.decode(parse_arguments(call.raw))
+        arguments = parse_arguments(call.raw)
+        values = tool.decoder.decode(arguments)
     except ArgumentsInvalid:
         return None
+    named = {**arguments, **values}  # the model may know an argument by another name
     if policy is not None:
-        ruling = await _judged(policy, call.name, tool, values)
+        ruling = await _judged(policy, call.name, tool, named)
         if ruling is not None:
             return ruling
     if isinstance(tool.approval, Rules):
-        return await _judged(tool.approval, call.name, tool, values)
+        return await _judged(tool.approval, call.name, tool, named)
     return await _asked_for(tool.approval, ctx, values)
 
 

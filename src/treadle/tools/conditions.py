@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
-from msgspec.json import decode as decode_json
+from msgspec.structs import force_setattr
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, NotStorable
 from treadle.values import json_text
 
 MOST_MATCHED = 100_000  # characters
@@ -42,17 +43,21 @@ class Equals(Struct, frozen=True):
 
 
 class OneOf(Struct, frozen=True):
-    """The argument is one of these values."""
+    """The argument is one of these values, or one of these conditions holds."""
 
-    values: Sequence[Any]
+    values: Iterable[Any]
 
     def __post_init__(self) -> None:
-        if isinstance(self.values, str):
+        """Keep a copy: what can be read once must hold twice."""
+        if isinstance(self.values, str) or not isinstance(self.values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"OneOf({self.values!r:.60}): give a list of values.")
+        force_setattr(self, "values", tuple(self.values))
+        for each in self.values:
+            check_condition(each)
 
     def holds(self, value: Any) -> bool:
-        """Whether one is the same."""
-        return any(Equals(each).holds(value) for each in self.values)
+        """Whether one is the same, or holds."""
+        return any(as_condition(each).holds(value) for each in self.values)
 
 
 class Contains(Struct, frozen=True):
@@ -60,6 +65,9 @@ class Contains(Struct, frozen=True):
 
     text: Any
     ignore_case: bool = False
+
+    def __post_init__(self) -> None:
+        _check_plain(self.text)
 
     def holds(self, value: Any) -> bool:
         """Whether it is in there."""
@@ -128,6 +136,11 @@ class Inside(Struct, frozen=True):
     folder: str
     start: str = ""
 
+    def __post_init__(self) -> None:
+        for path in (self.folder, self.start):
+            if not isinstance(path, str | PurePath):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError(f"Inside({path!r:.60}): give a path.")
+
     def holds(self, value: Any) -> bool:
         """Whether all paths lead into the folder, or are it."""
         if isinstance(value, list | tuple):
@@ -147,6 +160,9 @@ class Not(Struct, frozen=True):
 
     condition: Any
 
+    def __post_init__(self) -> None:
+        check_condition(self.condition)
+
     def holds(self, value: Any) -> bool:
         """Whether it does not."""
         return not as_condition(self.condition).holds(value)
@@ -157,7 +173,36 @@ CONDITIONS = (Above, Below, Contains, Equals, Inside, Matches, Not, OneOf)
 
 def looks(given: Any) -> bool:
     """Whether a condition looks at files, which may take long."""
+    if isinstance(given, OneOf):
+        return any(map(looks, given.values))
     return isinstance(given, Inside) or (isinstance(given, Not) and looks(given.condition))
+
+
+def check_condition(given: Any) -> None:
+    """Refuse what could never hold for any argument.
+
+    Raises:
+        ConfigError: it is a class, a function, has no JSON form, or has a condition inside a value.
+    """
+    if isinstance(given, type) or not isinstance(given, Condition):
+        _check_plain(given)
+
+
+def _check_plain(given: Any) -> None:
+    """Refuse a value that no argument can be the same as."""
+    value, inside = given, ()
+    if isinstance(given, Mapping):
+        inside = value.values()
+    elif isinstance(given, list | tuple | set | frozenset):
+        inside = value
+    for each in inside:
+        _check_plain(each)
+    if isinstance(given, Condition):  # a class of conditions, too
+        raise ConfigError(f"A rule has {given!r:.60} where it needs a value.")
+    try:
+        json_text([value])
+    except NotStorable as error:
+        raise ConfigError(f"A rule has {given!r:.60}, which no argument can be: {error}") from error
 
 
 def as_condition(given: Any) -> Condition:
@@ -166,7 +211,7 @@ def as_condition(given: Any) -> Condition:
 
 
 def _as_json(value: Any) -> Any:
-    return decode_json(json_text([value]))[0]
+    return json.loads(json_text([value]))[0]  # which keeps all digits of an integer
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -241,7 +241,7 @@ class ToolRunner:
         if not self.approvals.idle and self.approvals.concern(
             tool
         ):  # of what runs in the end: after edits and middleware
-            denial = await self.approvals.denial(tool, call.name, keywords)
+            denial = await self.approvals.denial(tool, call.name, {**arguments, **keywords})
             if denial is not None:
                 raise CallFailed(denial, "approval")
         value = await self._call(tool, call, tries, arguments, keywords, span)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from treadle.errors import ConfigError
-from treadle.tools.conditions import as_condition, looks
+from treadle.tools.conditions import as_condition, check_condition, looks
 from treadle.tools.outcome import describe
 from treadle.values import clean, is_object
 
@@ -95,6 +95,8 @@ def _names(given: Any) -> tuple[str, ...]:
 def _arguments(given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):  # pyright: ignore[reportUnknownVariableType]
         raise ConfigError(f"Rule(where={given!r:.60}): give a dict by argument.")
+    for wanted in given.values():  # pyright: ignore[reportUnknownVariableType]
+        check_condition(wanted)
     return {**given}
 
 
