@@ -150,6 +150,30 @@ for pid in (place['victim'], os.getppid()):
 """,
     ),
     Attack(
+        title="change settings of the kernel, by `/proc`",
+        program="""
+for folder, _, files in os.walk('/proc'):
+    for name in files:
+        path = f'{folder}/{name}'
+        own = path.split('/')[2].isdecimal() or not os.path.isfile(path)
+        if not own and os.access(path, os.W_OK):
+            sys.exit('REACHED')
+""",
+        depends=True,
+    ),
+    Attack(
+        title="read what the kernel tells root only",
+        program="""
+for name in ('kcore', 'kmsg', 'kpagecount', 'kpageflags', 'slabinfo', 'timer_list', 'vmallocinfo'):
+    try:
+        descriptor = os.open(f'/proc/{name}', os.O_RDONLY | os.O_NONBLOCK)
+        print('REACHED' if os.read(descriptor, 8) else '')
+    except OSError:
+        pass
+""",
+        depends=True,
+    ),
+    Attack(
         title="connect to a server on this machine, TCP",
         program="""
 socket.create_connection(('127.0.0.1', place['tcp']), 2).sendall(b'hello')

@@ -34,7 +34,8 @@ def arguments(bwrap: str, mounts: Mounts, text: str) -> list[str]:
         *("--unshare-cgroup-try", *network, "--die-with-parent", "--new-session"),
         *("--cap-drop", "ALL", *_user()),
         *_system(network=mounts.network),
-        *("--proc", "/proc", *_devices(mounts.tmp_size)),
+        *_processes(),
+        *_devices(mounts.tmp_size),
         *_scratch("/tmp", mounts.tmp_size),  # noqa: S108 of the sandbox's own
         *("--dir", HOME),
         *_binds("--ro-bind", mounts.readable),
@@ -66,6 +67,17 @@ def _system(*, network: bool) -> Iterator[str]:
             yield from ("--ro-bind", path, path)
     for path in system.settings(network=network):
         yield from ("--ro-bind-try", path, path)
+
+
+def _processes() -> Iterator[str]:
+    """Yield a /proc of the sandbox's own processes.
+
+    It also has the settings of the kernel and what only root is told, and root is root there.
+    """
+    yield from ("--proc", "/proc")
+    for path in system.told_to_root():
+        yield from ("--ro-bind", os.devnull, path)
+    yield from ("--remount-ro", "/proc")
 
 
 def _devices(size: int) -> Iterator[str]:

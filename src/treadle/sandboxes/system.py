@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePath
@@ -46,6 +47,13 @@ def settings(*, network: bool) -> list[str]:
     """
     names = SETTINGS + FOR_NETWORK if network else SETTINGS
     return [path for name in names if os.path.exists(path := f"/etc/{name}")]
+
+
+def told_to_root() -> list[str]:
+    """Return the files in /proc that only root may read, such as what is where in memory."""
+    with os.scandir("/proc") as entries:
+        files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
+        return sorted(entry.path for entry in files if not entry.stat().st_mode & stat.S_IROTH)
 
 
 def environment(passed: tuple[str, ...]) -> dict[str, str]:
