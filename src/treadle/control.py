@@ -75,7 +75,3 @@ class AskApproval(Exception):
         super().__init__(reason)
         self.reason = reason
         self.schema = schema
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Come through a process boundary whole."""
-        return type(self), (self.reason, self.schema)

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 
 from tests.tools.hanging import sleep
 from treadle import (
+    AskApproval,
     Finish,
     Image,
     Interrupt,
@@ -103,6 +104,38 @@ class Unportable(Exception):
         self.lock = threading.Lock()
 
 
+class Bill(AskApproval):
+    """A question that is made of something else than its reason."""
+
+    def __init__(self, *, amount: int) -> None:
+        super().__init__(f"costs {amount}", {"properties": {"paid": {"type": "boolean"}}})
+        self.amount = amount
+
+
+class HeldBill(Bill):
+    """One that holds what cannot leave a process."""
+
+    def __init__(self, *, amount: int) -> None:
+        super().__init__(amount=amount)
+        self.lock = threading.Lock()
+
+
+class HeldAbort(ToolAbort):
+    """Stops the run, and holds what cannot leave a process."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+class HeldError(ToolError):
+    """A text for the model, and what cannot leave a process."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
 class Person(BaseModel):
     """A pydantic model."""
 
@@ -148,6 +181,12 @@ def fail(how: str) -> Any:
         "stop": StopIteration(1),
         "os": FileNotFoundError(2, "No such file", "/nowhere"),
         "unicode": UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+        "bill": Bill(amount=9),
+        "held bill": HeldBill(amount=9),
+        "held abort": HeldAbort("stop it"),
+        "held tool": HeldError("text for the model"),
+        "long": ValueError("x" * (25_000_000 if how == "long" else 1)),
+        "too long": ValueError("x" * (65_000_000 if how == "too long" else 1)),
         "conflict": StateConflict("k", first="1", second="2"),
         "pipe": BrokenPipeError("the function's own"),
         "eof": EOFError("the function's own"),

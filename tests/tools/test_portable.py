@@ -13,7 +13,7 @@ import pytest
 
 from tests.tools import elsewhere, hanging
 from tests.tools.elsewhere import Counter, Holder, Math
-from treadle import InvalidTool, Tool, tool
+from treadle import AskApproval, InvalidTool, Tool, ToolAbort, ToolError, tool
 from treadle.errors import UnknownType
 from treadle.state.scoped import StateConflict
 from treadle.tools.portable import packed, packed_error, unpacked, unpacked_error
@@ -119,7 +119,9 @@ def test_counters_keep_what_they_hold() -> None:
     assert there_and_back(Counter(3)).count == 3
 
 
-@pytest.mark.parametrize("how", ["key", "odd", "tool", "abort", "os", "unicode", "conflict"])
+@pytest.mark.parametrize(
+    "how", ["key", "odd", "tool", "abort", "bill", "os", "unicode", "conflict"]
+)
 def test_exceptions_come_back_as_they_were(how: str) -> None:
     """Type, text and what hangs on them, whatever their `__init__` takes."""
     with pytest.raises(Exception) as caught:  # noqa: PT011
@@ -140,6 +142,19 @@ def test_an_exception_with_keywords_of_its_own() -> None:
 
     assert (str(back), back.type_name, back.raw) == ("which?", "T", 1)
     assert isinstance(there_and_back(StateConflict("k", first="1", second="2")), StateConflict)
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"), [("bill", AskApproval), ("abort", ToolAbort), ("tool", ToolError)]
+)
+def test_what_the_loop_obeys_keeps_its_meaning(how: str, kind: type[Exception]) -> None:
+    """Whatever hangs on it: a stop must not become an error that the model reads."""
+    with pytest.raises(kind) as caught:
+        elsewhere.fail(f"held {how}")
+    back: Any = unpacked_error(*packed_error(caught.value))
+
+    assert (type(back), str(back)) == (kind, str(caught.value))
+    assert getattr(back, "schema", None) == getattr(caught.value, "schema", None)
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,17 @@ async def test_what_a_tool_raises(how: str, text: str) -> None:
     assert (await result_of(elsewhere.where)).text == before
 
 
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [("long", "Tool 'fail' failed: ValueError: xxx"), ("too long", "It ran, but its error is too")],
+)
+async def test_a_long_error(how: str, text: str) -> None:
+    """It comes through as a result of its size would, and is told from one."""
+    result = await result_of(apart(elsewhere.fail), how=how)
+
+    assert (result.is_error, result.text[: len(text)]) == (True, text)
+
+
 async def test_abort_stops_the_run() -> None:
     """ToolAbort is what it is; the traceback in the worker is a note on it."""
     with pytest.raises(ToolAborted, match="stop it") as caught:

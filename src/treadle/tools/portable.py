@@ -7,17 +7,20 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from treadle.errors import InvalidTool
+from treadle.control import AskApproval
+from treadle.errors import InvalidTool, ToolAbort, ToolError
 
 SCRIPT = "__treadle_main__"
 """What a worker calls the script that its parent runs: its `__main__` block stays out."""
 MOST_LAYERS = 16
+MOST_TRACE = 100_000  # characters of a traceback, the last ones
 
 Place = tuple[str, str, int]
 """A module, the dotted name in it, and how many wrappers (a `Tool`, for one) to look into."""
@@ -55,20 +58,24 @@ def unpacked(content: bytes) -> Any:
 
 
 def packed_error(error: BaseException) -> PackedError:
-    """Return an exception for another process: as it is where that can be, and as text."""
+    """Return an exception for another process: as it is where that can be, and as text.
+
+    What the loop obeys keeps its meaning, if not its class.
+    """
     from traceback import format_exception  # noqa: PLC0415 (a call that goes well needs neither)
 
     from treadle.tools.outcome import describe  # noqa: PLC0415
 
-    trace = "".join(format_exception(error))
+    trace = "".join(format_exception(error))[-MOST_TRACE:]
     if not isinstance(error, Exception) or isinstance(error, StopIteration | StopAsyncIteration):
         return None, f"raised {error!r}", trace  # it would end what waits for the call
-    try:
-        content = packed(error)
-        unpacked(content)
-    except Exception:  # noqa: BLE001 a class may raise anything; there is the text
-        content = None
-    return content, describe(error), trace
+    text = describe(error)
+    for each in (error, _in_our_words(error)):
+        with suppress(Exception):  # a class may raise anything; there is the text
+            content = packed(each)
+            unpacked(content)
+            return content, text, trace
+    return None, text, trace
 
 
 def unpacked_error(content: bytes | None, text: str, trace: str) -> Exception:
@@ -132,6 +139,16 @@ def rebuilt(kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseExcept
     if isinstance(kind.__init__, FunctionType):
         return kind.__new__(kind, *arguments)
     return kind(*arguments)
+
+
+def _in_our_words(error: Exception) -> Exception | None:
+    """Return an exception that the loop obeys without what it holds beside that."""
+    if isinstance(error, AskApproval):
+        return AskApproval(str(error.reason), error.schema)
+    for kind in (ToolAbort, ToolError):
+        if isinstance(error, kind):
+            return kind(str(error))
+    return None
 
 
 class _Pickler(pickle.Pickler):

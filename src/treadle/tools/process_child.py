@@ -117,7 +117,8 @@ class Worker:
             try:
                 self._send(frame)
             except FrameTooLarge as error:
-                refused = ToolError(f"It ran, but its result is too large: {error}.")
+                what = "result" if frame[0] == "returned" else "error"
+                refused = ToolError(f"It ran, but its {what} is too large: {error}.")
                 self._send(("raised", *packed_error(refused)))
 
     def _send(self, frame: Frame) -> None:
