@@ -39,6 +39,7 @@ class Attack:
 
     title: str
     program: str
+    bubblewrap: bool = True
     landlock: bool = True
     local: bool = False
     depends: bool = False
@@ -49,7 +50,8 @@ class Attack:
 
     def contained_by(self, backend: str) -> bool:
         """Return what the docs say."""
-        return {"bubblewrap": True, "landlock": self.landlock, "local": self.local}[backend]
+        contained: bool = getattr(self, backend)
+        return contained
 
     def written_for(self, place: Place) -> str:
         """Return the program, with what is around it."""
@@ -341,11 +343,45 @@ print('REACHED')
         limits=SandboxLimits(memory=200 * MB),
     ),
     Attack(
-        title="hide memory where no process counts for it",
+        title="take memory without end, for tables of memory that is not used",
+        program="""
+import mmap
+size = 200 << 30
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # that is not counted against what there is
+at = libc.mmap(None, size, mmap.PROT_READ, flags, -1, 0)
+libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(size), mmap.MADV_NOHUGEPAGE)
+for page in range(0, size, 1 << 21):
+    ctypes.string_at(at + page, 1)
+time.sleep(1)
+print('REACHED')
+""",
+        local=True,
+        limits=SandboxLimits(memory=200 * MB),
+    ),
+    Attack(
+        title="hide memory in files without a name, or in segments of System V",
         program="""
 libc = ctypes.CDLL(None)
 print('REACHED' if libc.memfd_create(b'x', 0) >= 0 or libc.shmget(0, 4096, 0o1600) >= 0 else '')
 """,
+    ),
+    Attack(
+        title="hide memory in shared mappings that nobody looks at, or in sockets",
+        program="""
+import mmap
+shared = mmap.mmap(-1, 90_000_000)
+for at in range(0, 90_000_000, 9_000_000):
+    shared[at : at + 9_000_000] = b'x' * 9_000_000
+    shared.madvise(mmap.MADV_DONTNEED)
+time.sleep(0.5)
+print('REACHED' if shared[9_000_000] == 120 else '')
+""",
+        bubblewrap=False,
+        landlock=False,
+        limits=SandboxLimits(memory=60 * MB),
     ),
     Attack(
         title="fill the workspace with one file",

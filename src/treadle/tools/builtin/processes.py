@@ -14,7 +14,6 @@ from contextlib import suppress
 
 POLL_SECONDS = 0.005
 LONGEST_KILL = 10.0
-PAGE = os.sysconf("SC_PAGE_SIZE")
 SEEN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 """Whether the system tells who descends from whom."""
 
@@ -46,12 +45,13 @@ def count_threads(pids: list[int]) -> int:
 def count_memory(pids: list[int], enough: int) -> int:
     """Return the bytes of memory that they hold; what they share counts once.
 
+    What is swapped out counts, too, and the tables of the memory that they have asked for.
     Counting exactly is slow, so it is only begun where they may hold more than `enough`.
     """
-    resident = {pid: _resident(pid) for pid in pids}
-    if sum(resident.values()) <= enough:
+    held = {pid: _sizes(f"/proc/{pid}/status") for pid in pids}
+    if sum(_sum(sizes, "VmRSS", "VmSwap", "VmPTE") for sizes in held.values()) <= enough:
         return 0
-    return sum(_share(pid, whole) for pid, whole in resident.items())
+    return sum(_sum(_shares(pid, sizes), "Pss", "SwapPss", "VmPTE") for pid, sizes in held.items())
 
 
 def ask_to_end(root: int, group: int, spared: list[int], seconds: float, most: int | None) -> None:
@@ -127,17 +127,20 @@ def _stat(pid: int) -> list[str]:
     return _read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
 
 
-def _resident(pid: int) -> int:
-    fields = _read(f"/proc/{pid}/statm").split()
-    return int(fields[1]) * PAGE if len(fields) > 1 else 0
+def _sizes(path: str) -> dict[str, int]:
+    """Return the sizes in a file of the kernel, in bytes."""
+    lines = (line.split() for line in _read(path).splitlines())
+    return {each[0][:-1]: int(each[1]) * 1024 for each in lines if each[2:] == ["kB"]}
 
 
-def _share(pid: int, whole: int) -> int:
-    """Return a process's share of what it holds, or all of it where nobody may know the share."""
-    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    return whole
+def _sum(sizes: dict[str, int], *names: str) -> int:
+    return sum(sizes.get(name, 0) for name in names)
+
+
+def _shares(pid: int, sizes: dict[str, int]) -> dict[str, int]:
+    """Return a process's shares of what it holds, or all of it where nobody may know the shares."""
+    whole = {"Pss": sizes.get("VmRSS", 0), "SwapPss": sizes.get("VmSwap", 0)}
+    return sizes | whole | _sizes(f"/proc/{pid}/smaps_rollup")
 
 
 def _read(path: str) -> str:
