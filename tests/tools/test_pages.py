@@ -109,6 +109,23 @@ def test_lines_with_a_text() -> None:
     assert capped.count("\n") == after
 
 
+@pytest.mark.parametrize("filler", ["x", "é", "\N{GRINNING FACE}"])
+@pytest.mark.parametrize("most", [1_000, 1_500, 40_000])
+def test_reading_on_from_what_was_found_comes_to_an_end(filler: str, most: int) -> None:
+    """Each page has one line at least, however many bytes its characters take."""
+    content = "\n".join(f"{filler * 300}here" for _ in range(20)).encode()
+    start, seen = 1, list[int]()
+    while start:
+        page = found_in(content, "here", start, None, most)
+        numbers = [int(row.partition(":")[0]) for row in page.splitlines() if "here" in row]
+        assert numbers
+        assert len(page.encode()) <= most
+        seen += numbers
+        following = re.search(r"start=(\d+)\]$", page)
+        start = int(following[1]) if following else 0
+    assert seen == list(range(1, 21))
+
+
 def test_what_is_found_in_a_long_line() -> None:
     """Only what is around it is shown."""
     content = ("x" * 10_000 + "NEEDLE" + "y" * 10_000).encode()

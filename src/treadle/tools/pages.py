@@ -91,11 +91,12 @@ def found_in(content: bytes, search: str, start: int, count: int | None, most: i
     the text has no capital ones.
     """
     total, room = 0, most - 200
+    width = min(SHOWN, room // 4 - 10)  # so that one line always fits: else reading stands still
     shown: list[str] = []
     after = 0
     for number, line, place in _matches(content, search, start):
         total += 1
-        row = f"{number}: {_around(line, place, len(search))}"
+        row = f"{number}: {_around(line, place, len(search), width)}"
         room -= len(row.encode()) + 1
         if after or room < 0 or (count is not None and len(shown) >= count):
             after = after or number
@@ -128,9 +129,9 @@ def _matches(content: bytes, search: str, start: int) -> Iterator[tuple[int, str
             yield number, line, place
 
 
-def _around(line: str, place: int, length: int) -> str:
-    if len(line) <= SHOWN:
+def _around(line: str, place: int, length: int, width: int) -> str:
+    if len(line) <= width:
         return line
-    begin = max(0, min(place - (SHOWN - min(length, SHOWN)) // 2, len(line) - SHOWN))
-    end = begin + SHOWN
+    begin = max(0, min(place - (width - min(length, width)) // 2, len(line) - width))
+    end = begin + width
     return f"{'...' if begin else ''}{line[begin:end]}{'...' if end < len(line) else ''}"
