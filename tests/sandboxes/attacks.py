@@ -134,6 +134,24 @@ for change in (
         harm=_mode,
     ),
     Attack(
+        title="change attributes of a file outside that may be read, or keep others from it",
+        program="""
+import fcntl
+program = os.open('/usr/bin/env', os.O_RDONLY)
+for change in (
+    lambda: fcntl.ioctl(program, 0x40086602, fcntl.ioctl(program, 0x80086601, bytes(8))),
+    lambda: fcntl.ioctl(program, 0x401C5820, fcntl.ioctl(program, 0x801C581F, bytes(28))),
+    lambda: fcntl.fcntl(program, fcntl.F_SETLEASE, fcntl.F_RDLCK),
+):
+    try:
+        change()
+        print('REACHED')
+    except OSError:
+        pass
+""",
+        depends=True,
+    ),
+    Attack(
         title="read secrets in the environment",
         program="print('REACHED' if 'CANARY' in repr(os.environ) else 'nothing')",
         local=True,
@@ -202,11 +220,16 @@ print('REACHED')
         title="talk to a Unix socket outside the workspace",
         program="""
 where = place['outside'] + '/socket'
-try:
-    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'hello', where)
-except OSError:
-    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    one.sendto(b'hello', where)
+for make in (
+    lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM),
+    lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0],
+    lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)[0],
+    lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)[0],
+):
+    try:
+        make().sendto(b'hello', where)
+    except OSError:
+        pass
 """,
         harm=lambda place: place.heard(),
     ),

@@ -127,10 +127,16 @@ for where in ("{place.outside}/socket", "\\0{place.abstract}"):
         print("reached")
     except OSError:
         print("refused")
+for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+    try:
+        one, other = socket.socketpair(socket.AF_UNIX, kind)
+        print("a pair that could send elsewhere")
+    except OSError:
+        print("refused")
 """
     end = await run(online, f"exec {PYTHON} -I -S -c '{program}'")
 
-    assert end.output == "80\nrefused\nrefused\n"
+    assert end.output == "80\n" + "refused\n" * 4
     assert place.heard()
 
 

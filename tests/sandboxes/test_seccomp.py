@@ -6,6 +6,7 @@ import re
 import socket
 from pathlib import Path
 from struct import iter_unpack, pack, unpack_from
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,8 @@ def test_numbers_are_those_of_the_headers(machine: str) -> None:
     known = {name: int(number) for name, number in reversed(found)}
     calls = {name: numbers for table in TABLES for name, numbers in getattr(seccomp, table).items()}
     calls |= {"clone": seccomp.CLONE, "ioctl": seccomp.IOCTL, "socket": seccomp.SOCKET}
-    calls |= {"socketpair": seccomp.SOCKETPAIR, "setpriority": seccomp.SETPRIORITY}
+    calls |= {"fcntl": seccomp.FCNTL, "socketpair": seccomp.SOCKETPAIR}
+    calls |= {"setpriority": seccomp.SETPRIORITY}
     calls |= {"ioprio_set": seccomp.IOPRIO_SET, "utimensat": seccomp.UTIMENSAT}
     calls |= {"seccomp": seccomp.SECCOMP, "open": seccomp.OPEN, "openat": seccomp.OPENAT}
     calls |= {"creat": seccomp.CREAT, "mknod": seccomp.MKNOD, "mknodat": seccomp.MKNODAT}
@@ -117,7 +119,11 @@ def test_only_some_sockets_are_given(machine: str) -> None:
         ("IOCTL", (0, 0x5412), False),
         ("IOCTL", (0, 0xFFFFFFFF_00005412), False),  # the kernel looks at the lower half
         ("SOCKETPAIR", (1, 1), True),
+        ("SOCKETPAIR", (1, 5), True),
         ("SOCKETPAIR", (1, 2 | 0o2000000), False),
+        ("SOCKETPAIR", (1, 3), False),  # another name of the same
+        ("FCNTL", (3, 4), True),
+        ("FCNTL", (3, 1024), False),
         ("SETPRIORITY", (0, 0, 5), True),
         ("SETPRIORITY", (0, 77, 5), False),
         ("SETPRIORITY", (2, 0, 5), False),
@@ -137,6 +143,51 @@ def test_calls_are_refused_by_their_arguments(
     number = getattr(seccomp, call)[column(machine)]
 
     assert verdict(program, machine, number, *arguments) == (ALLOW if allowed else EPERM)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_pairs_with_the_network_only_talk_to_each_other(machine: str) -> None:
+    """The abstract sockets of this machine come with its network; alone, there are none."""
+    number = seccomp.SOCKETPAIR[column(machine)]
+    offline, online = (enclosed_filter(machine, network=network) for network in (False, True))
+
+    assert [verdict(offline, machine, number, 1, kind) for kind in (1, 2, 3, 5)] == [ALLOW] * 4
+    assert [verdict(online, machine, number, 1, kind) == ALLOW for kind in (1, 2, 3, 5)] == [
+        *(True, False, False, True)
+    ]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_attributes_of_files_are_not_set_through_open_ones(machine: str) -> None:
+    """A file that may only be read can be opened, and has attributes beyond its mode."""
+    number = seccomp.IOCTL[column(machine)]
+    inside = enclosed_filter(machine, network=False)
+    beside = open_filter(machine, network=False, root=True)
+
+    for wanted in seccomp.FILE_ATTRIBUTES:
+        assert verdict(inside, machine, number, 3, wanted) == ALLOW
+        assert verdict(beside, machine, number, 3, wanted) == 0x00050000 | 25
+    assert verdict(beside, machine, number, 3, 0x80086601) == ALLOW  # to read them
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_call_is_looked_at_in_one_place(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second place would never be reached."""
+    seen: list[list[tuple[int, int]]] = []
+
+    def keep(_: str, answered: list[tuple[tuple[int, int], int]], checked: list[Any]) -> bytes:
+        seen.append([numbers for numbers, _ in [*answered, *checked]])
+        return b""
+
+    monkeypatch.setattr(seccomp, "_program", keep)
+    for network in (True, False):
+        enclosed_filter(machine, network=network)
+        for root in (True, False):
+            open_filter(machine, network=network, root=root)
+
+    assert len(seen) == 6
+    for calls in seen:
+        assert len(calls) == len(set(calls))
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -22,12 +22,23 @@ X32 = 0x40000000
 
 NEW_NAMESPACES = 0x7E020000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+FILE_ATTRIBUTES = (  # set through a file that is only read
+    0x40086602,  # FS_IOC_SETFLAGS
+    0x40046602,  # the same in 32 bits
+    0x401C5820,  # FS_IOC_FSSETXATTR
+    0x40087602,  # FS_IOC_SETVERSION
+    0x40806685,  # FS_IOC_ENABLE_VERITY
+    0x800C6613,  # FS_IOC_SET_ENCRYPTION_POLICY
+    0x6609,  # EXT4_IOC_MIGRATE
+)
+LEASES = (1024, 1040)
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 INTERNET = (AF_INET, AF_INET6, AF_NETLINK)
-SOCK_DGRAM, SOCK_TYPE = 2, 0xF
+SOCK_STREAM, SOCK_SEQPACKET, SOCK_TYPE = 1, 5, 0xF
 PRIO_USER, IOPRIO_WHO_USER = 2, 3
 
 CLONE, IOCTL, SOCKET, SOCKETPAIR = (56, 220), (16, 29), (41, 198), (53, 199)
+FCNTL = (72, 25)
 SETPRIORITY, IOPRIO_SET, UTIMENSAT = (141, 140), (251, 30), (280, 88)
 SECCOMP, OPEN, OPENAT, CREAT = (317, 277), (2, -1), (257, 56), (85, -1)
 MKNOD, MKNODAT = (133, -1), (259, 33)
@@ -158,6 +169,16 @@ class Check(Struct, frozen=True):
     needs: int = 0
 
 
+Checked = tuple[tuple[int, int], list[Check]]
+"""The numbers of a call, each but once in a filter, and what is looked at."""
+
+CONNECTED_PAIRS: Checked = (
+    SOCKETPAIR,
+    [Check(1, right=(SOCK_STREAM, SOCK_SEQPACKET), mask=SOCK_TYPE)],
+)
+"""Pairs of sockets that send to each other only; any other could send to one outside."""
+
+
 def enclosed_filter(machine: str, *, network: bool) -> bytes:
     """Return the filter inside namespaces: what they do not hold.
 
@@ -171,7 +192,8 @@ def enclosed_filter(machine: str, *, network: bool) -> bytes:
         (numbers, [Check(at, bits=RUNS_AS_OWNER)])
         for numbers, at in ((CHMOD, 1), (FCHMOD, 1), (FCHMODAT, 2), (FCHMODAT2, 2))
     ]
-    return _program(machine, _always(), _checked(families) + modes)
+    pairs = [CONNECTED_PAIRS] if network else []
+    return _program(machine, _always(), _checked(families) + modes + pairs)
 
 
 def open_filter(machine: str, *, network: bool, root: bool) -> bytes:
@@ -184,9 +206,10 @@ def open_filter(machine: str, *, network: bool, root: bool) -> bytes:
         ValueError: the calls of this machine are not known.
     """
     families = INTERNET if network else ()
-    checked = _checked(families)
+    attributes = Check(1, wrong=FILE_ATTRIBUTES, verdict=REFUSE | errno.ENOTTY)
+    checked = _checked(families, attributes)
     checked += [
-        (SOCKETPAIR, [Check(1, wrong=(SOCK_DGRAM,), mask=SOCK_TYPE)]),  # could send elsewhere
+        CONNECTED_PAIRS,
         (SETPRIORITY, [Check(0, wrong=(PRIO_USER,)), Check(1, right=(0,))]),
         (IOPRIO_SET, [Check(0, wrong=(IOPRIO_WHO_USER,)), Check(1, right=(0,))]),
         (UTIMENSAT, _asked_times(root=root)),
@@ -230,10 +253,11 @@ def _answers(calls: Numbers, verdict: int) -> list[tuple[tuple[int, int], int]]:
     return [(numbers, verdict) for numbers in calls.values()]
 
 
-def _checked(families: tuple[int, ...]) -> list[tuple[tuple[int, int], list[Check]]]:
+def _checked(families: tuple[int, ...], *ioctl: Check) -> list[Checked]:
     return [
         (CLONE, [Check(0, bits=NEW_NAMESPACES)]),
-        (IOCTL, [Check(1, wrong=(TIOCSTI, TIOCLINUX))]),
+        (IOCTL, [Check(1, wrong=(TIOCSTI, TIOCLINUX)), *ioctl]),
+        (FCNTL, [Check(1, wrong=LEASES)]),  # would keep others from writing
         (SOCKET, [Check(0, right=families)]),
         (OPEN, [Check(1, needs=O_CREAT), Check(2, bits=RUNS_AS_OWNER)]),
         (OPENAT, [Check(2, needs=O_CREAT), Check(3, bits=RUNS_AS_OWNER)]),
@@ -246,7 +270,7 @@ def _checked(families: tuple[int, ...]) -> list[tuple[tuple[int, int], list[Chec
 def _program(
     machine: str,
     answered: list[tuple[tuple[int, int], int]],
-    checked: list[tuple[tuple[int, int], list[Check]]],
+    checked: list[Checked],
 ) -> bytes:
     if machine not in MACHINES:
         known = " and ".join(MACHINES)
