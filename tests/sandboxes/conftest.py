@@ -15,7 +15,7 @@ from shutil import which
 import pytest
 
 import treadle.tools.builtin.launcher
-from tests.sandboxes.attacks import Place
+from tests.sandboxes.attack import Place
 from treadle.ports.command_runner import Command, CommandEnd
 from treadle.sandboxes import Sandbox
 from treadle.sandboxes.found import Backend

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandboxes.attacks import ATTACKS, Attack, Place
+from tests.sandboxes.attack import Attack, Place
+from tests.sandboxes.attacks import ATTACKS
 from tests.sandboxes.conftest import PYTHON, available
 from tests.tools.builtin.left import running
 from treadle.ports.command_runner import Command

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandboxes.attacks import Place
+from tests.sandboxes.attack import Place
 from tests.sandboxes.conftest import PYTHON, Run, available
 from tests.tools.builtin.left import running
 from treadle import ConfigError
@@ -47,10 +47,56 @@ async def test_temporary_files_are_gone_afterwards(
     """What a command puts there does not stay, however it is protected."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    end = await run(walls, "mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/c; echo done")
+    end = await run(
+        walls, "mkdir -p $TMPDIR/a/b/d; touch $TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b; echo done"
+    )
 
     assert end.output == "done\n"
     assert os.listdir(tmp_path) == ["work"]
+
+
+async def test_temporary_folders_are_gone_however_deep(
+    run: Run, this_python: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Deeper than a path may be long, and than functions may call each other."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    program = """
+import os
+os.chdir(os.environ["TMPDIR"])
+for _ in range(1500):
+    os.mkdir("deeper")
+    os.chdir("deeper")
+open("file", "w").close()
+"""
+    end = await run(this_python, f"exec {PYTHON} -I -S -c '{program}'")
+
+    assert (end.output, end.exit_code) == ("", 0)
+    assert os.listdir(tmp_path) == ["work"]
+
+
+@pytest.mark.parametrize("place", ["landlock", "local"])
+async def test_no_room_for_temporary_files_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: Backend
+) -> None:
+    """As why the command did not begin, and not by how this program is made."""
+    sandbox = Sandbox(backend=place)
+    await asyncio.to_thread(sandbox.check)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+
+    end = await run(sandbox, "touch ran")
+
+    assert end.ending == "not_started"
+    assert "folder for its temporary files: No such file or directory: /" in end.reason
+    assert "Traceback" not in end.reason
+
+
+async def test_a_command_that_is_no_text_is_told(run: Run, walls: Sandbox) -> None:
+    """However long it is, at once, and without the command."""
+    end = await run(walls, "echo \ud800" + "x" * 100_000)
+
+    assert end.ending == "not_started"
+    assert "can't encode character '\\ud800' in position 5" in end.reason
+    assert len(end.reason) < 200
 
 
 async def test_of_the_environment_what_is_named_is_passed(

@@ -152,7 +152,7 @@ class Sandbox:
         limits = self.limits
         own = [command.workspace]
         plan = SandboxPlan(
-            argv=[SHELL, "-c", command.text],
+            argv=[*SHELL, command.text],
             env=system.environment(self.env),
             folder=command.folder,
             rlimits=limits.by_kernel(),

@@ -14,7 +14,7 @@ from typing import Literal
 
 from treadle.sandboxes import landlock
 from treadle.sandboxes.modes import Modes
-from treadle.tools.builtin.launcher import NoWalls, Plan, Walls, launch
+from treadle.tools.builtin.launcher import NoWalls, Plan, Walls, cause, launch, tell
 
 NEW_MOUNTS = 0x20000
 READ_ONLY, REMOUNT, BIND, EVERYWHERE, PRIVATE = 1, 32, 4096, 16384, 1 << 18
@@ -48,7 +48,11 @@ class SandboxPlan(Plan):
 
 def main(plan: SandboxPlan) -> None:
     """Run a command inside its walls."""
-    folder = _make_folder(plan)
+    try:
+        folder = _make_folder(plan)
+    except OSError as error:
+        tell(f"not_started no folder for its temporary files: {cause(error)}")
+        return
     try:
         launch(plan, _walls(plan))
     finally:
@@ -211,15 +215,31 @@ def _make_folder(plan: SandboxPlan) -> str | None:
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder with all that is in it, as far as that goes."""
+    """Remove a folder with all that is in it, as far as that goes.
+
+    What lies deeper is moved up first, so no path is too long, however deep folders are nested.
+    """
     with suppress(OSError):
         os.chmod(folder, 0o700)
-        with os.scandir(folder) as entries:
-            found = list(entries)
-        for entry in found:
-            if entry.is_dir(follow_symlinks=False):
-                _remove(entry.path)
-            else:
-                with suppress(OSError):
-                    os.unlink(entry.path)
+        waiting = _folders_left(folder)
+        while waiting:
+            path = waiting.pop()
+            with suppress(OSError):
+                os.chmod(path, 0o700)
+                for below in _folders_left(path):
+                    os.chmod(below, 0o700)  # else it cannot be moved
+                    waiting.append(os.path.join(folder, os.urandom(8).hex()))
+                    os.rename(below, waiting[-1])
+                os.rmdir(path)
         os.rmdir(folder)
+
+
+def _folders_left(folder: str) -> list[str]:
+    """Remove the files in a folder; return the folders in it."""
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        if not entry.is_dir(follow_symlinks=False):
+            with suppress(OSError):
+                os.unlink(entry.path)
+    return [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]

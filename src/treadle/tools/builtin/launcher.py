@@ -23,7 +23,10 @@ WATCH_SECONDS = 0.02
 HURRY = -10
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SHORT_OF_MEMORY = "500"
-SHELL = "/bin/sh"
+SHELL = ("/bin/sh", "-c", "--")
+"""What a command is given to, as the last argument; it may begin with a dash."""
+MOST_TOLD = 800
+"""Characters: more than that would not fit where it is kept."""
 
 
 class Plan(TypedDict):
@@ -78,7 +81,11 @@ def launch(plan: Plan, walls: Walls) -> None:
     """Run a command and write to the error output what came of it, in one line."""
     adopt_orphans()
     read_end, write_end = os.pipe()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError as error:  # there are too many processes, or there is too little memory
+        tell(f"not_started {cause(error)}")
+        return
     if child == 0:
         _become(plan, walls, write_end)
     os.close(write_end)
@@ -86,8 +93,22 @@ def launch(plan: Plan, walls: Walls) -> None:
         told = _follow(plan, walls, child, read_end)
     finally:
         processes.kill(os.getpid(), child)
+    tell(told)
+
+
+def tell(told: str) -> None:
+    """Write what came of the command, for the process that has started this one."""
     with suppress(OSError):  # nobody may be left to hear it
-        os.write(2, f"{told}\n".encode())
+        os.write(2, f"{told}\n".encode(errors="replace"))
+
+
+def cause(error: BaseException) -> str:
+    """Return what hindered a command, in one line that is not long, whatever was to be run."""
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    else:
+        text = f"{type(error).__name__}: {error}"
+    return text.replace("\n", " ")[:MOST_TOLD]
 
 
 def _follow(plan: Plan, walls: Walls, child: int, failures: int) -> str:
@@ -127,8 +148,7 @@ def _become(plan: Plan, walls: Walls, failures: int) -> None:
         walls.enter(plan)
         os.execve(plan["argv"][0], plan["argv"], plan["env"])  # noqa: S606 there is no shell in between
     except BaseException as error:  # noqa: BLE001 whatever it is, it must not go on as the launcher
-        text = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else repr(error)
-        os.write(failures, text.replace("\n", " ").encode(errors="replace"))
+        os.write(failures, cause(error).encode(errors="replace"))
     finally:
         os._exit(127)
 
