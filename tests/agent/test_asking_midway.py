@@ -210,6 +210,35 @@ async def test_decided_while_the_run_is_at_work() -> None:
     assert "run.paused" not in kinds
 
 
+async def test_a_decision_that_waited_is_not_one_on_the_next_question() -> None:
+    """Two people say yes to the same question; the call goes on and asks something else."""
+    store, going, go_on = MemoryStore(), asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def spend(ctx: RunContext) -> str:
+        """Spend money, twice as much each time."""
+        ran.append(len(ctx.answers))
+        if ctx.answers:
+            going.set()
+            await go_on.wait()
+        raise AskApproval(f"{9 * 2 ** len(ctx.answers)}?")
+
+    agent = agent_with(store, calls(("1", "spend", {})), "done", tools=[spend])
+    first = await agent.run("go", conversation="c")
+    yes = {"1": Approve()}
+    ann = agent.resume(first.run_id, decisions=yes)
+    await going.wait()
+    bob = agent.resume(first.run_id, decisions=yes)
+    await asyncio.sleep(0.05)
+    go_on.set()
+    assert [p.reason for p in (await ann).pending] == ["18?"]
+    with pytest.raises(InvalidInput, match="'1' asks something else by now"):
+        await bob
+    conversation = await Conversation.open("c", store=store)
+    assert [p.reason for p in await conversation.pending()] == ["18?"]
+    assert ran == [0, 1]
+
+
 async def test_what_was_used_and_written_before_stays() -> None:
     """Usage is counted once for each try, state is journaled with the question."""
 

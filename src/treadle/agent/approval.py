@@ -70,8 +70,10 @@ def check_question(seen: dict[str, str], decisions: Decisions, view: View) -> No
     """
     asked = view.open.asked if view.open is not None else {}
     for call_id in decisions:
-        digest = asked[call_id].digest if call_id in asked else ""
-        if seen.setdefault(call_id, digest) != digest:
+        entry = asked.get(call_id)
+        question = "" if entry is None else f"{entry.digest} {entry.at.isoformat()}"
+        before = seen.setdefault(call_id, question)
+        if question and before != question:
             raise InvalidInput(
                 f"Call {call_id!r} asks something else by now; look at it, and decide again."
             )
