@@ -310,7 +310,9 @@ async def test_without_bubblewrap_there_is_landlock(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"backend": "docker"}, "backend='docker'): write one of 'auto', 'bubblewrap'"),
+        ({"backend": "podman"}, "backend='podman'): write one of 'auto', 'bubblewrap'"),
+        ({"backend": "docker"}, "image=''): name an image that is on this machine"),
+        ({"image": "-v"}, "image='-v'): name an image that is on this machine"),
         ({"env": "HOME"}, "env='HOME'): give a tuple, like ('HOME',)"),
         ({"env": ("A=B",)}, "'A=B' is no name of a variable"),
         ({"readable": "/usr"}, "readable='/usr'): give a tuple"),

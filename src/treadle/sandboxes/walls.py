@@ -19,6 +19,7 @@ from treadle.tools.builtin.launcher import NoWalls, Plan, Walls, cause, launch, 
 NEW_MOUNTS = 0x20000
 READ_ONLY, REMOUNT, BIND, EVERYWHERE, PRIVATE = 1, 32, 4096, 16384, 1 << 18
 
+Around = Literal["bubblewrap", "landlock", "local"]
 OWN_PROCESSES = 3
 """How many of bubblewrap's own count among those of the command."""
 
@@ -32,7 +33,7 @@ class SandboxPlan(Plan):
     is. `files` are given to bubblewrap as (path, content), `devices` are what it shows.
     """
 
-    walls: Literal["bubblewrap", "landlock", "local"]
+    walls: Around
     nproc: int | None
     counted: bool
     filter: bytes
@@ -98,9 +99,12 @@ class Landlock:
         os.close(self._heard_end)
         return []
 
-    def code(self, code: int) -> int | None:
+    def ask_to_end(self) -> None:
+        """Ask nobody: the launcher sees all there is."""
+
+    def end(self, code: int) -> str:
         """Return the code as it stands."""
-        return code
+        return f"exited {code}"
 
 
 class Bubblewrap:
@@ -141,13 +145,17 @@ class Bubblewrap:
             os.write(self._gate_end, b"\n")
         return [child, inner]
 
-    def code(self, code: int) -> int | None:  # noqa: ARG002 bubblewrap's own says less
-        """Return what bubblewrap says of the command, None when it has not begun."""
+    def ask_to_end(self) -> None:
+        """Ask nobody: the launcher sees all there is."""
+
+    def end(self, code: int) -> str:  # noqa: ARG002 bubblewrap's own says less
+        """Return what bubblewrap says of the command; it says nothing when that has not begun."""
         os.set_blocking(self._status, False)
         with suppress(BlockingIOError):
             while piece := os.read(self._status, 4096):
                 self._told += piece
-        return _number(self._told, b'"exit-code"')
+        found = _number(self._told, b'"exit-code"')
+        return "not_started" if found is None else f"exited {found}"
 
 
 def _protect_modes(devices: list[str]) -> None:

@@ -51,8 +51,12 @@ class Walls(Protocol):
         """Do what is to do outside; return the processes that only stand around the command."""
         ...
 
-    def code(self, code: int) -> int | None:
-        """Return the command's exit code, by that of the child; None when it has not begun."""
+    def ask_to_end(self) -> None:
+        """Ask what descends from no child of the launcher to end, and give it some time."""
+        ...
+
+    def end(self, code: int) -> str:
+        """Return what came of the command, by the exit code of the child: `exited 0`."""
         ...
 
 
@@ -67,9 +71,12 @@ class NoWalls:
         """Return that there is nothing around it."""
         return []
 
-    def code(self, code: int) -> int | None:
+    def ask_to_end(self) -> None:
+        """Ask nobody: the launcher sees all there is."""
+
+    def end(self, code: int) -> str:
         """Return the code as it stands."""
-        return code
+        return f"exited {code}"
 
 
 def main(plan: Plan) -> None:
@@ -123,6 +130,7 @@ def _follow(plan: Plan, walls: Walls, child: int, failures: int) -> str:
     told = _watch(plan, walls, child, around)
     if not told.startswith("stopped"):  # what took too much gets no time to take more
         most = None if plan["processes"] is None else plan["processes"] + len(around)
+        walls.ask_to_end()
         processes.ask_to_end(os.getpid(), child, around, GRACE_SECONDS, most)
     return told
 
@@ -183,17 +191,13 @@ def _watch(plan: Plan, walls: Walls, child: int, around: list[int]) -> str:
         asked = any(descriptor == 0 for descriptor, _ in poll.poll(wait))
         status = processes.collect().get(child)
         if status is not None:
-            return _told(walls, os.waitstatus_to_exitcode(status))
+            code = os.waitstatus_to_exitcode(status)
+            return walls.end(code if code >= 0 else 128 - code)
         if asked:
             return "timed_out"
         excess = _excess(plan, around) if bounded else None
         if excess:
             return f"stopped {excess}"
-
-
-def _told(walls: Walls, code: int) -> str:
-    found = walls.code(code if code >= 0 else 128 - code)
-    return "not_started" if found is None else f"exited {found}"
 
 
 def _excess(plan: Plan, around: list[int]) -> str | None:
