@@ -14,6 +14,7 @@ from typing import Any
 from treadle.errors import ConfigError, MissingExtra
 from treadle.mcp.child import Child
 from treadle.mcp.exchange import CURRENT, Listeners, Protocol
+from treadle.mcp.lines import unreadable
 from treadle.mcp.listing import mend_tools
 from treadle.values import is_object
 
@@ -198,7 +199,8 @@ async def child_streams(child: Child, tap: Tap) -> AsyncGenerator[tuple[_Reading
         try:
             return SessionMessage(parse(line))
         except ValueError as error:
-            return error
+            instead = unreadable(line)
+            return error if instead is None else SessionMessage(parse(instead))
 
     async def send(item: Any) -> None:
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
