@@ -99,10 +99,7 @@ async def test_a_server_that_repeats_its_headers_tells_no_secret(serve: Serve) -
     """In its errors, which the model, the log and the journal get."""
 
     def refuse(_: Any, __: Any, context: Any) -> bytes:
-        context.abort(
-            grpc.StatusCode.UNAUTHENTICATED, f"refused: {dict(context.invocation_metadata())}"
-        )
-        return b""
+        raise context.abort(grpc.StatusCode.ABORTED, f"{dict(context.invocation_metadata())}")
 
     headers = {"Authorization": "Bearer hush-hush", "x-tenant": "t1"}
     async with connect_grpc(serve(Plugin(execute=refuse)), headers=headers) as plugins:

@@ -315,6 +315,15 @@ async def test_without_bubblewrap_there_is_landlock(run: Run) -> None:
         ({"image": "-v"}, "image='-v'): name an image that is on this machine"),
         ({"env": "HOME"}, "env='HOME'): give a tuple, like ('HOME',)"),
         ({"env": ("A=B",)}, "'A=B' is no name of a variable"),
+        ({"env": (1,)}, "1 is no name of a variable"),
+        ({"env": None}, "env=None): give a tuple"),
+        ({"env": ("HOME",)}, "a command has its own HOME"),
+        ({"network": "off"}, "network='off'): give a bool"),
+        ({"read_only": 1}, "read_only=1): give a bool"),
+        ({"limits": None}, "limits=None): give a SandboxLimits"),
+        ({"bwrap": None}, "bwrap=None): give a str"),
+        ({"readable": (None,)}, "None is no path"),
+        ({"writable": ("a\0b",)}, "'a\\x00b' is no path"),
         ({"readable": "/usr"}, "readable='/usr'): give a tuple"),
         ({"readable": ("/",)}, "readable=...): '/' is no folder for a sandbox"),
         ({"writable": ("/no/such/place",)}, "writable=...): there is no '/no/such/place'"),
@@ -328,7 +337,7 @@ def test_options_of_no_use_are_refused(options: dict[str, object], told: str) ->
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, "1", True])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "1", True, 2**63])
 def test_limits_of_no_use_are_refused(value: object) -> None:
     """A limit is a whole number above 0."""
     with pytest.raises(ConfigError, match="give a whole number above 0"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from treadle.errors import ConfigError
 
 MB = 1_000_000
+MOST = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,7 @@ class SandboxLimits:
     which is memory, and once more in /dev/shm; Landlock does not know it.
 
     Raises:
-        ConfigError: a limit is no whole number above 0.
+        ConfigError: a limit is no whole number above 0 and below 2^63.
     """
 
     cpu_seconds: int | None = 600
@@ -34,8 +35,10 @@ class SandboxLimits:
             value: object = getattr(self, name)
             if value is None and name != "tmp_size":
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"SandboxLimits({name}={value!r}): give a whole number above 0.")
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < MOST:
+                raise ConfigError(
+                    f"SandboxLimits({name}={value!r}): give a whole number above 0 and below 2^63."
+                )
 
     def by_kernel(self) -> list[tuple[int, int]]:
         """Return the limits that the kernel holds for each process."""

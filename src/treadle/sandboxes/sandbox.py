@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from platform import machine, release
@@ -15,7 +16,7 @@ from treadle.errors import ConfigError
 from treadle.ports.command_runner import Command, CommandEnd
 from treadle.sandboxes import bubblewrap, seccomp, system
 from treadle.sandboxes.bubblewrap import Mounts
-from treadle.sandboxes.docker import Box, container_plan
+from treadle.sandboxes.docker import Box, container_plan, settings
 from treadle.sandboxes.found import (
     BACKENDS,
     CONTAINING,
@@ -30,6 +31,15 @@ from treadle.sandboxes.walls import Around, SandboxPlan
 from treadle.tools.builtin.command import Launch, launch
 from treadle.tools.builtin.launcher import SHELL
 
+KINDS = {
+    "network": bool,
+    "read_only": bool,
+    "limits": SandboxLimits,
+    "bwrap": str,
+    "docker": str,
+    "image": str,
+}
+"""What some options are; the string "off" would be taken for yes."""
 COUNTS_APART = (5, 14)
 """The first Linux that counts the processes of a user namespace apart from the user's others."""
 
@@ -72,6 +82,10 @@ class Sandbox:
     image: str = ""
 
     def __post_init__(self) -> None:
+        for name, kind in KINDS.items():
+            if not isinstance(getattr(self, name), kind):
+                given: object = getattr(self, name)
+                raise ConfigError(f"Sandbox({name}={given!r}): give a {kind.__name__}.")
         if self.backend not in ("auto", *BACKENDS):
             names = ", ".join(map(repr, ("auto", *BACKENDS)))
             raise ConfigError(f"Sandbox(backend={self.backend!r}): write one of {names}.")
@@ -82,12 +96,11 @@ class Sandbox:
             )
         for name in ("env", "readable", "writable"):
             value: object = getattr(self, name)
-            if isinstance(value, str | bytes | Path):
+            if isinstance(value, str | bytes | Path) or not isinstance(value, Iterable):
                 raise ConfigError(f"Sandbox({name}={value!r}): give a tuple, like ({value!r},).")
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for variable in self.env:
-            if not variable or "=" in variable or "\0" in variable:
-                raise ConfigError(f"Sandbox(env=...): {variable!r} is no name of a variable.")
+            _check_variable(variable)
         for name in ("readable", "writable"):
             paths = tuple(_existing(name, path) for path in getattr(self, name))
             object.__setattr__(self, name, paths)
@@ -117,7 +130,8 @@ class Sandbox:
         return self._launch_of(self._find(), command)
 
     def _find(self) -> Backend:
-        return find_backend(self.backend, (self.bwrap, self.docker, self.image), self._launch_of)
+        needs = (self.bwrap, self.docker, self.image, *settings())
+        return find_backend(self.backend, needs, self._launch_of)
 
     def _launch_of(self, backend: Backend, command: Command) -> Launch:
         if backend == "docker":
@@ -193,8 +207,17 @@ class Sandbox:
         plan["filter"] = seccomp.enclosed_filter(machine(), network=self.network)
 
 
-def _existing(name: str, path: str | Path) -> str:
+def _check_variable(name: object) -> None:
+    if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+        raise ConfigError(f"Sandbox(env=...): {name!r} is no name of a variable.")
+    if name in ("HOME", "TMPDIR"):
+        raise ConfigError(f"Sandbox(env=...): a command has its own {name}; leave it out.")
+
+
+def _existing(name: str, path: object) -> str:
     """Return a path without links; it must be there."""
+    if not isinstance(path, str | Path) or "\0" in str(path):
+        raise ConfigError(f"Sandbox({name}=...): {path!r} is no path.")
     found = os.path.realpath(Path(path).expanduser())
     if not os.path.exists(found):
         raise ConfigError(f"Sandbox({name}=...): there is no {str(path)!r}.")
