@@ -106,7 +106,7 @@ async def test_a_server_that_repeats_its_headers_tells_no_secret(serve: Serve) -
         result = await run_calls(plugins.tools, ("echo", {}))
 
     told = result.tool_results[0].text
-    assert "UNAUTHENTICATED: refused: " in told
+    assert "ABORTED: " in told
     assert "'authorization': '[hidden]'" in told
     assert "'x-tenant': 't1'" in told
     assert "hush" not in told
