@@ -37,6 +37,9 @@ class Attack:
     program: str
     bubblewrap: bool = True
     landlock: bool = True
+    docker: bool = True
+    docker_for_root: bool = True
+    """Whether docker contains it where root has the workspace."""
     local: bool = False
     depends: bool = False
     """Whether it is up to the user and the machine what comes of it without walls."""
@@ -48,6 +51,13 @@ class Attack:
         """Return what the docs say."""
         contained: bool = getattr(self, backend)
         return contained
+
+    def told(self, backend: str) -> str:
+        """Return what the docs say, in words."""
+        if not self.contained_by(backend):
+            depends = self.depends and backend == "local"
+            return f"**not contained**{' (as far as the user may)' if depends else ''}"
+        return "not for root" if backend == "docker" and not self.docker_for_root else "contained"
 
     def written_for(self, place: Place) -> str:
         """Return the program, with what is around it."""

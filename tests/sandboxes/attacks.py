@@ -50,6 +50,7 @@ print('REACHED')
     ),
     Attack(
         title="change the mode or times of a file outside",
+        docker_for_root=False,
         program="""
 os.symlink(place['outside'], 'way')
 folder = os.open('.', os.O_RDONLY)
@@ -80,6 +81,7 @@ for change in (
     ),
     Attack(
         title="change attributes of a file outside that may be read, or keep others from it",
+        docker_for_root=False,
         program="""
 import fcntl
 program = os.open('/usr/bin/env', os.O_RDONLY)
@@ -116,6 +118,8 @@ for pid in (place['victim'], os.getppid()):
     ),
     Attack(
         title="change settings of the kernel, by `/proc`",
+        docker=False,
+        docker_for_root=False,
         program="""
 for folder, _, files in os.walk('/proc'):
     for name in files:
@@ -128,6 +132,7 @@ for folder, _, files in os.walk('/proc'):
     ),
     Attack(
         title="read what the kernel tells root only",
+        docker_for_root=False,
         program="""
 for name in ('kcore', 'kmsg', 'kpagecount', 'kpageflags', 'slabinfo', 'timer_list', 'vmallocinfo'):
     try:
@@ -180,6 +185,8 @@ for make in (
     ),
     Attack(
         title="reach the host of a virtual machine (vsock)",
+        docker=False,
+        docker_for_root=False,
         program="socket.socket(40, socket.SOCK_STREAM); print('REACHED')",
         depends=True,
     ),
@@ -225,6 +232,8 @@ for change in (
     ),
     Attack(
         title="leave a program that runs as its owner",
+        docker=False,
+        docker_for_root=False,
         program="""
 for mode in (0o4755, 0o2755):
     for make in (

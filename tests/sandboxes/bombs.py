@@ -82,8 +82,30 @@ print('REACHED')
         title="hide memory in files without a name, or in segments of System V",
         program="""
 libc = ctypes.CDLL(None)
-print('REACHED' if libc.memfd_create(b'x', 0) >= 0 or libc.shmget(0, 4096, 0o1600) >= 0 else '')
+libc.shmat.restype = ctypes.c_void_p
+size = 300_000_000
+
+def files():
+    file = os.memfd_create('x')
+    for _ in range(0, size, size // 30):
+        os.write(file, bytes(size // 30))
+
+def segments():
+    segment = libc.shmget(0, size, 0o1600)
+    assert segment >= 0
+    at = libc.shmat(segment, None, 0)
+    ctypes.memset(at, 1, size)
+    libc.shmdt(ctypes.c_void_p(at))
+    libc.shmctl(segment, 0, None)
+
+for hide in (files, segments):
+    if os.fork() == 0:
+        hide()
+        os._exit(7)
+    if os.waitstatus_to_exitcode(os.wait()[1]) == 7:
+        sys.exit('REACHED')
 """,
+        limits=SandboxLimits(memory=200 * MB),
     ),
     Attack(
         title="hide memory in shared mappings that nobody looks at, or in sockets",
@@ -133,6 +155,7 @@ for folder in places:
     ),
     Attack(
         title="make files in the folders of the system",
+        docker_for_root=False,
         program="""
 for folder in ('/', '/dev', '/etc', '/home', '/run', '/usr', '/var', '/var/tmp'):
     try:

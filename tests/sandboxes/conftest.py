@@ -16,6 +16,7 @@ import pytest
 
 import treadle.tools.builtin.launcher
 from tests.sandboxes.attack import Place
+from tests.sandboxes.own_docker import MISSING, OwnDocker, can_start
 from treadle.ports.command_runner import Command, CommandEnd
 from treadle.sandboxes import Sandbox
 from treadle.sandboxes.found import Backend
@@ -35,6 +36,30 @@ def available(backend: Backend) -> Backend:
     if backend == "bubblewrap" and which("bwrap") is None and not NEEDED:
         pytest.skip("there is no bubblewrap here; make bubblewrap")
     return backend
+
+
+@pytest.fixture(scope="session")
+def own_docker() -> Iterator[OwnDocker]:
+    """A docker engine with an image."""
+    if not can_start():
+        if NEEDED:
+            pytest.fail(MISSING)
+        pytest.skip(MISSING)
+    engine = OwnDocker()
+    try:
+        engine.start()
+        engine.make_image()
+        yield engine
+    finally:
+        engine.close()
+
+
+@pytest.fixture
+def docker(own_docker: OwnDocker, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnDocker]:
+    """The engine that is talked to; a test leaves no container there."""
+    monkeypatch.setenv("DOCKER_HOST", own_docker.host)
+    yield own_docker
+    assert own_docker.containers() == []
 
 
 def _listening(kind: int, address: object, family: int, stack: ExitStack) -> socket.socket:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired, run
 
 from treadle.tools.builtin import processes
-from treadle.tools.builtin.launcher import GRACE_SECONDS, Plan, adopt_orphans, launch, tell
+from treadle.tools.builtin.launcher import GRACE_SECONDS, Plan, launch, tell
 
 LABEL = "treadle.owner"
 MAKE_SECONDS, MAKE_STEP = 60.0, 0.2
@@ -27,6 +27,8 @@ NEVER = "0001-01-01"
 """How the engine writes the time of what has not happened."""
 GUARD = ("/bin/sh", "-c", 'exec >/dev/null 2>&1; read nothing; exec "$@"', "guard")
 MOST_TOLD = 800
+NOT_FOUND = (126, 127)
+"""What the container's first process ends with, saying why, if it cannot start the shell."""
 
 
 class ContainerPlan(Plan):
@@ -44,14 +46,14 @@ class ContainerPlan(Plan):
 def main(plan: ContainerPlan) -> None:
     """Run a command in a container of its own, and remove that."""
     container = Container(plan)
-    adopt_orphans()
+    failure = container.make()
+    if failure is not None:
+        container.remove()
+        tell(failure)
+        return
+    plan["argv"] = [*plan["client"], "start", "--attach", container.name]
     try:
-        failure = container.make()
-        if failure is None:
-            plan["argv"] = [*plan["client"], "start", "--attach", container.name]
-            launch(plan, container)
-        else:
-            tell(failure)
+        launch(plan, container)
     finally:
         left = container.remove()
         if left is not None:
@@ -129,6 +131,8 @@ class Container:
             return f"stopped the client of its engine ended with {code}: {told}"
         if state["OOMKilled"] and state["ExitCode"] == 128 + signal.SIGKILL:
             return f"stopped it held more than {self._plan['holds']} bytes of memory"
+        if told and state["ExitCode"] in NOT_FOUND:
+            return f"not_started {told}"
         return f"exited {state['ExitCode']}"
 
     def remove(self) -> str | None:

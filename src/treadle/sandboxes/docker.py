@@ -20,6 +20,7 @@ from treadle.sandboxes.limits import SandboxLimits
 
 ASK_SECONDS = 20.0
 UNIX = "unix://"
+SETTINGS = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "HOME")
 NO_SETTINGS = "/nonexistent"
 """For the settings of docker's user: a proxy's password would go to each container."""
 TMP = "/tmp"  # noqa: S108 of the container's own
@@ -27,9 +28,8 @@ OF_THE_INIT = 1
 """How many processes beside the command's are counted with them."""
 SH = 'exec /bin/sh -c -- "$1" 2>&1'
 """The command within: both of its outputs are one, so they keep their order."""
-ULIMITS = {
+ULIMITS = {  # without that of data: the engine bounds memory, and needs some to begin
     resource.RLIMIT_CPU: "cpu",
-    resource.RLIMIT_DATA: "data",
     resource.RLIMIT_FSIZE: "fsize",
     resource.RLIMIT_NOFILE: "nofile",
     resource.RLIMIT_CORE: "core",
@@ -72,7 +72,7 @@ def container_plan(box: Box, command: Command) -> ContainerPlan:
     Raises:
         ValueError: there is no engine for it, or no image, or a folder cannot be given to it.
     """
-    daemon = _find_daemon(box.docker, box.image, _settings())
+    daemon = _find_daemon(box.docker, box.image, settings())
     environment = system.environment(box.env) | {"HOME": TMP, "TMPDIR": TMP}
     if "PATH" not in box.env:
         del environment["PATH"]  # the image's is better
@@ -99,13 +99,13 @@ def container_plan(box: Box, command: Command) -> ContainerPlan:
     )
 
 
-def _settings() -> tuple[str | None, ...]:
+def settings() -> tuple[str, ...]:
     """Return what decides which engine docker talks to."""
-    return tuple(map(os.environ.get, ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "HOME")))
+    return tuple(os.environ.get(name, "") for name in SETTINGS)
 
 
 @cache
-def _find_daemon(docker: str, image: str, settings: tuple[str | None, ...]) -> Daemon:  # noqa: ARG001 with others it is another
+def _find_daemon(docker: str, image: str, wanted: tuple[str, ...]) -> Daemon:  # noqa: ARG001 with others it is another
     """Return the engine, and remove what programs that were killed have left there.
 
     Raises:
@@ -179,7 +179,7 @@ def _ask(argv: list[str]) -> str:
             argv, capture_output=True, text=True, timeout=ASK_SECONDS, check=False, errors="replace"
         )
     except subprocess.TimeoutExpired as error:
-        raise ValueError(f"no answer within {ASK_SECONDS:.0f} seconds") from error
+        raise ValueError(f"no answer within {ASK_SECONDS:g} seconds") from error
     if asked.returncode:
         raise ValueError(" ".join(asked.stderr.split())[:800] or f"it failed: {argv[0]}")
     return asked.stdout
@@ -200,7 +200,8 @@ def _bounds(limits: SandboxLimits, known: dict[str, bool]) -> Iterator[str]:
                 f"its engine cannot bound {name} here; SandboxLimits({name}=None) does without"
             )
     for kind, most in limits.by_kernel():
-        yield from ("--ulimit", f"{ULIMITS[kind]}={most}:{most}")
+        if kind in ULIMITS:
+            yield from ("--ulimit", f"{ULIMITS[kind]}={most}:{most}")
     if limits.memory is not None:
         yield from ("--memory", str(limits.memory), "--memory-swap", str(limits.memory))
     most = -1 if limits.processes is None else limits.processes + OF_THE_INIT
