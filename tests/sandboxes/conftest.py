@@ -34,7 +34,7 @@ SLEEPER = "import time; time.sleep(600)"
 def available(backend: Backend) -> Backend:
     """Return a back end that can be tested here, or skip."""
     if backend == "bubblewrap" and which("bwrap") is None and not NEEDED:
-        pytest.skip("there is no bubblewrap here; make bubblewrap")
+        pytest.skip("there is no bubblewrap here; make sandboxes")
     return backend
 
 

@@ -22,13 +22,14 @@ PROGRAMS = (
     *("cat", "cp", "env", "grep", "head", "id", "ln", "ls", "mkdir", "mv", "rm", "sh", "sleep"),
     *("sort", "tee", "touch", "wc"),
 )
-MISSING = "there is no docker engine here that root could start; make docker"
+MISSING = "there is no docker engine here that root could start; make sandboxes"
 APART = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def can_start() -> bool:
     """Return whether an engine can be started here."""
-    return sys.platform == "linux" and os.getuid() == 0 and which("dockerd") is not None
+    found = all(map(which, ("dockerd", "docker")))
+    return sys.platform == "linux" and os.getuid() == 0 and found
 
 
 class OwnDocker:
