@@ -20,7 +20,7 @@ from treadle.tools.builtin.launcher import GRACE_SECONDS, Plan, launch, tell
 
 LABEL = "treadle.owner"
 MAKE_SECONDS, MAKE_STEP = 60.0, 0.2
-ASK_SECONDS = 2.0
+ASK_SECONDS = 5.0
 TELL_SECONDS = 0.5
 REMOVE_SECONDS = 6.0
 NEVER = "0001-01-01"
@@ -112,7 +112,7 @@ class Container:
         if self._running is None:
             return
         wait = f"{GRACE_SECONDS:.0f}"
-        self._ask([*self._client, "stop", "--time", wait, self.name], GRACE_SECONDS + ASK_SECONDS)
+        self._ask([*self._client, "stop", "-t", wait, self.name], GRACE_SECONDS + ASK_SECONDS)
         until = time.monotonic() + TELL_SECONDS
         while processes.living([self._running]) and time.monotonic() < until:
             time.sleep(processes.POLL_SECONDS)  # noqa: TID251 a program of its own, which has no clock

@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import PurePath
 from shutil import which
@@ -73,6 +74,8 @@ def container_plan(box: Box, command: Command) -> ContainerPlan:
         ValueError: there is no engine for it, or no image, or a folder cannot be given to it.
     """
     daemon = _find_daemon(box.docker, box.image, settings())
+    if not os.path.isdir(command.folder):  # the engine would make it, as root
+        raise ValueError(f"there is no folder {command.folder!r}")
     environment = system.environment(box.env) | {"HOME": TMP, "TMPDIR": TMP}
     if "PATH" not in box.env:
         del environment["PATH"]  # the image's is better
@@ -156,7 +159,8 @@ def _remove_left(client: list[str]) -> None:
     for each in listed.splitlines():
         identity, state, label = each.split(" ", 2)
         if is_left(label, running=state in ("running", "paused")):
-            _ask([*client, "rm", "--force", "--volumes", identity])
+            with suppress(ValueError):  # another program may do the same
+                _ask([*client, "rm", "--force", "--volumes", identity])
 
 
 def _volumes(client: list[str], image: str) -> list[str]:
