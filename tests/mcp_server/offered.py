@@ -160,3 +160,14 @@ server = MCPServer(
     prompts=[review],
     resources={"docs:///hello": "Hello.", "docs:///numbers/{id}": number},
 )
+
+
+@tool
+async def stubborn(folder: str) -> str:
+    """Do not end, whoever asks."""
+    while True:
+        await asyncio.to_thread(Path(folder, "held").touch)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            continue

@@ -18,7 +18,7 @@ MOST_LINE = 64 * 1024 * 1024
 _TRIES = 50
 _FEW_TRIES = 3
 _LARGE = 1024 * 1024
-UNREADABLE = -32603
+INVALID_REQUEST, INTERNAL_ERROR = -32600, -32603
 _BEGINNING = re.compile(rb"\{\s*\"")
 
 
@@ -91,11 +91,22 @@ def unreadable(message: bytes) -> bytes | None:
 
     Whoever waits for it hears at once. None when it is no answer to anybody.
     """
+    return _refusal(message, asks=False, text="its answer is none that the protocol knows")
+
+
+def refused(message: bytes) -> bytes | None:
+    """Return the answer to a request that breaks the protocol, None when it is none."""
+    return _refusal(message, asks=True, text="The request is none that the protocol knows.")
+
+
+def _refusal(message: bytes, *, asks: bool, text: str) -> bytes | None:
     value = _leniently(message)
-    if not _is_message(value) or "method" in value or not isinstance(value.get("id"), int | str):
+    if not _is_message(value) or ("method" in value) != asks:
         return None
-    said = {"code": UNREADABLE, "message": "its answer is none that the protocol knows"}
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": value["id"], "error": said})
+    if not isinstance(value.get("id"), int | str):
+        return None
+    error = {"code": INVALID_REQUEST if asks else INTERNAL_ERROR, "message": text}
+    return _strict({"jsonrpc": "2.0", "id": value["id"], "error": error})
 
 
 def _messages(line: bytes) -> list[bytes]:
