@@ -105,7 +105,8 @@ async def test_somebody_is_asked_whether_it_runs_again(decision: Decision, made:
         assert AGAIN in await pending_reason(store)
         again = await agent.resume("r", store=store)
         assert again.stop_reason == "paused", "it was not decided meanwhile"
-    result = await agent.resume("r", store=store, decisions={"c1": decision})
+    key = again.pending[0].call_id
+    result = await agent.resume("r", store=store, decisions={key: decision})
 
     assert did == made
     assert result.stop_reason == "answer"
@@ -121,7 +122,7 @@ async def test_it_is_decided_while_the_run_asks_again() -> None:
     run = agent.resume("r", store=store)
     async for event in run:
         if event.type == "approval.requested":
-            await run.decide({"c1": Approve()})
+            await run.decide({event.call_id: Approve()})
     result = await run
 
     if result.stop_reason == "paused":  # it paused before the decision was heard

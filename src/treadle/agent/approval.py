@@ -34,7 +34,7 @@ def pending(view: View) -> list[PendingCall]:
 
 def pending_call(call: ToolCall, asked: ApprovalAsked) -> PendingCall:
     """Return what is told of a call that waits."""
-    return PendingCall(call.id, call.name, call.arguments, asked.reason, asked.schema)
+    return PendingCall(asked.key, call.name, call.arguments, asked.reason, asked.schema)
 
 
 def decided(
@@ -47,36 +47,33 @@ def decided(
             arguments that the tool does not take. The calls go on waiting.
     """
     entries: list[ApprovalDecided] = []
-    for call_id, decision in decisions.items():
-        asked = view.open.asked.get(call_id) if view.open is not None else None
-        call = next((c for c in view.open.calls if c.id == call_id), None) if view.open else None
-        if asked is None or call is None:
-            known = ", ".join(repr(each.call_id) for each in pending(view)) or "none does"
-            raise InvalidInput(f"No call {call_id!r} waits for a decision; waiting: {known}.")
+    for key, decision in decisions.items():
+        asked, call = _asked(key, view)
         entry = _entry(decision, call, asked, registry, run_id)
-        before = view.open.decided.get(call_id) if view.open is not None else None
+        before = view.open.decided.get(call.id) if view.open is not None else None
         if before is None:
             entries.append(entry)
         elif _what(before) != _what(entry):
-            raise InvalidInput(f"Call {call_id!r} was decided on before: {before.verdict}.")
+            raise InvalidInput(f"Call {key!r} was decided on before: {before.verdict}.")
     return entries
 
 
-def check_question(seen: dict[str, str], decisions: Decisions, view: View) -> None:
-    """Refuse decisions whose calls ask something else by now; `seen` is what they asked before.
-
-    Raises:
-        InvalidInput: somebody else has decided, and the call went on and asked again.
-    """
-    asked = view.open.asked if view.open is not None else {}
-    for call_id in decisions:
-        entry = asked.get(call_id)
-        question = "" if entry is None else f"{entry.digest} {entry.at.isoformat()}"
-        before = seen.setdefault(call_id, question)
-        if question and before != question:
+def _asked(key: str, view: View) -> tuple[ApprovalAsked, ToolCall]:
+    """Return the question that a decision is about, and its call."""
+    opened = view.open
+    if opened is not None:
+        for call in opened.calls:
+            asked = opened.asked.get(call.id)
+            if asked is not None and asked.key == key:
+                return asked, call
+        asked = opened.asked.get(key) or opened.asked.get(key.rpartition("#")[0])
+        if asked is not None:
             raise InvalidInput(
-                f"Call {call_id!r} asks something else by now; look at it, and decide again."
+                f"Call {asked.call_id!r} asks something else by now; look at it, and decide on "
+                f"{asked.key!r}."
             )
+    known = ", ".join(repr(each.call_id) for each in pending(view)) or "none does"
+    raise InvalidInput(f"No call {key!r} waits for a decision; waiting: {known}.")
 
 
 def verdict_of(decision: Decision) -> Verdict:

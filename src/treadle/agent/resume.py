@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from treadle.agent.approval import check_question, decided, verdict_of
+from treadle.agent.approval import decided, verdict_of
 from treadle.agent.ending import Ending
 from treadle.agent.outside import read_view
 from treadle.agent.setup import OnChange, Resumption
@@ -47,10 +47,6 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
         raise InvalidInput("Nothing is stored, so nothing can be resumed: pass store=.")
     work.start = replace(work.start, conversation_id=await store.find(run_id))
     work.recorder = recorder = work.record_into(store)
-    seen: dict[str, str] = {}
-    if resumption.decisions:  # they are about what is asked now, not when the wait is over
-        now = await read_view(store, work.start.conversation_id)
-        check_question(seen, resumption.decisions, now)
     view = await recorder.open()
     record = record_to_resume(view, run_id)
     if record.revision and record.status == "answered":  # as things were when it had answered
@@ -69,7 +65,6 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
         return ending
     setup = work.setup
     await check_definition(record.definition, setup.definition, resumption.on_change, setup.agent)
-    check_question(seen, resumption.decisions, view)
     entries = decided(resumption.decisions, view, setup.registry, run_id)
     status = record.status
     await work.render()
