@@ -132,7 +132,7 @@ async def test_a_decision_that_is_sent_twice_answers_once() -> None:
     first = await agent.run("go", conversation="c")
     decisions = {first.pending[0].call_id: Edit({"name": "Ann"})}
     run = agent.resume(first.run_id, decisions=decisions)
-    told = [event.call_id async for event in run if event.type == "approval.requested"]
+    told = [event.call_id async for event in run if isinstance(event, ApprovalRequested)]
     second = await run
     assert [each.call_id for each in second.pending] == told == ["s#2"]
     with pytest.raises(InvalidInput, match=r"'s' asks something else by now; .* decide on 's#2'"):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from treadle import Agent, Approve, Conversation, Deny, Edit, MemoryStore, RunContext, tool
+from treadle.events import ApprovalRequested
 from treadle.journal import ApprovalAsked, ApprovalDecided, CallBegan, RunResumed
 from treadle.ports.approval import Decision
 from treadle.testing import FunctionModel, calls
@@ -121,7 +122,7 @@ async def test_it_is_decided_while_the_run_asks_again() -> None:
     await die_in_the_call(store)
     run = agent.resume("r", store=store)
     async for event in run:
-        if event.type == "approval.requested":
+        if isinstance(event, ApprovalRequested):
             await run.decide({event.call_id: Approve()})
     result = await run
 
