@@ -99,6 +99,7 @@ async def test_somebody_is_asked_whether_it_runs_again(decision: Decision, made:
     did: list[str] = []
     agent = agent_with(did, on_unknown="ask")
     store = await paused(agent)
+    key = ""
     for _ in range(3):
         await die_in_the_call(store)
         result = await agent.resume("r", store=store)
@@ -106,7 +107,7 @@ async def test_somebody_is_asked_whether_it_runs_again(decision: Decision, made:
         assert AGAIN in await pending_reason(store)
         again = await agent.resume("r", store=store)
         assert again.stop_reason == "paused", "it was not decided meanwhile"
-    key = again.pending[0].call_id
+        key = again.pending[0].call_id
     result = await agent.resume("r", store=store, decisions={key: decision})
 
     assert did == made
