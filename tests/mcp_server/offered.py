@@ -165,8 +165,8 @@ server = MCPServer(
 @tool
 async def stubborn(folder: str) -> str:
     """Do not end, whoever asks."""
+    await asyncio.to_thread(Path(folder, "held").touch)
     while True:
-        await asyncio.to_thread(Path(folder, "held").touch)
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:

@@ -79,13 +79,15 @@ OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
 class Tap:
     """Stands between the SDK and a transport: mends lists, knows which request is whose.
 
-    `status` is that of the newest answer over HTTP that was an error.
+    `status` is that of the newest answer over HTTP that was an error, `secrets` what was sent and
+    must not be shown.
     """
 
     def __init__(self) -> None:
         self._methods: dict[str | int, str] = {}
         self.headers: dict[str | int, Mapping[str, str]] = {}
         self.status = 0
+        self.secrets: set[str] = set()
 
     def sent(self, message: Any) -> None:
         """Note a message that goes out, in the task that sends it."""

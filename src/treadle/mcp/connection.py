@@ -26,7 +26,7 @@ from treadle.mcp._sdk import (
 from treadle.mcp.changes import Changes
 from treadle.mcp.child import Child, Launch
 from treadle.mcp.exchange import CURRENT, Action, Asking, Exchange, Listeners, Protocol, Question
-from treadle.mcp.failures import failure_of, how_it_ended, last_words, leaf
+from treadle.mcp.failures import failure_of, how_it_ended, last_words, leaf, too_slow
 from treadle.mcp.http import Address, http_streams
 from treadle.values import is_object
 from treadle.values.secret import masked
@@ -73,6 +73,7 @@ class Connection:
         self._child: Child | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._at_work: dict[asyncio.Task[None], Exchange] = {}
+        self._lost: list[asyncio.Future[Any]] = []
         self._background: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[Session] = self._loop.create_future()
@@ -80,10 +81,6 @@ class Connection:
         self._reason: MCPFailed | None = None
         self._task: asyncio.Task[None] | None = None
         self.counted = False
-
-    @property
-    def _was_ready(self) -> bool:
-        return self._ready.done() and self._ready.exception() is None
 
     @property
     def alive(self) -> bool:
@@ -104,12 +101,7 @@ class Connection:
         except TimeoutError:
             words = self._child.last_words() if self._child is not None else ""
             await self.close()
-            raise MCPFailed(
-                f"MCP server {self._opening.server!r} did not answer within {seconds:g} s."
-                f"{last_words(words)}",
-                server=self._opening.server,
-                stderr=words,
-            ) from None
+            raise too_slow(self._opening.server, seconds, words) from None
         except asyncio.CancelledError:
             self.end()
             raise
@@ -174,6 +166,7 @@ class Connection:
         finally:
             self._end.set()
             self._tasks = None
+            self._tell_lost()
             if not self._ready.done():
                 self._ready.set_exception(self._ended())
                 self._ready.exception()  # whoever waited may have gone
@@ -229,8 +222,9 @@ class Connection:
         try:
             result = await work(session)
         except asyncio.CancelledError:
-            if not future.done():
-                future.set_exception(self._ended())
+            self._lost.append(future)
+            if self._end.is_set():  # the reason is known already
+                self._tell_lost()
             raise
         except Exception as error:  # noqa: BLE001 the SDK raises what it likes
             failure = await self._explained(error)
@@ -245,6 +239,12 @@ class Connection:
         finally:
             self._tap.forget(exchange.request_ids)
 
+    def _tell_lost(self) -> None:
+        for future in self._lost:
+            if not future.done():
+                future.set_exception(self._ended())
+        self._lost.clear()
+
     async def _explained(self, error: BaseException) -> MCPFailed:
         """Return a failure with the reason why a process ended, where it did."""
         child = self._child
@@ -258,7 +258,8 @@ class Connection:
     def _died(self, child: Child) -> MCPFailed:
         how = child.trouble or how_it_ended(child.exit_code)
         words = child.last_words()
-        lost = "; whether what was asked of it took effect is unknown" if self._was_ready else ""
+        was_ready = self._ready.done() and self._ready.exception() is None
+        lost = "; whether what was asked of it took effect is unknown" if was_ready else ""
         return MCPFailed(
             f"MCP server {self._opening.server!r} {how}{lost or ' before it was ready'}."
             f"{last_words(words)}",
@@ -270,7 +271,8 @@ class Connection:
 
     def _failure(self, error: BaseException) -> MCPFailed:
         opening = self._opening
-        return failure_of(error, opening.server, opening.secrets, self._tap.status)
+        secrets = opening.secrets | self._tap.secrets
+        return failure_of(error, opening.server, secrets, self._tap.status)
 
     def _ended(self) -> MCPFailed:
         if self._reason is not None:

@@ -13,6 +13,7 @@ from treadle.values.secret import masked
 
 FORGOTTEN = "Session terminated"
 """How the SDK says that a server does not know the session."""
+UNPARSED = -32700
 UNTOLD = "Server returned an error response"
 """What the SDK says of a status of HTTP."""
 
@@ -42,6 +43,8 @@ def failure_of(
             f"{start} failed: {type(found).__name__}: {text}", server=server, gone=True
         )
     code, said, extra = refusal
+    if code == UNPARSED:
+        said, extra = said.partition(":")[0], None  # and not how a library tells it
     text = masked(f"{said} ({str(extra)[:500]})" if extra else said, secrets)
     return MCPFailed(f"{start} refused (code {code}): {text}", server=server, code=code)
 
@@ -49,6 +52,12 @@ def failure_of(
 def _wrong(error: ValidationError) -> str:
     first: Any = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def too_slow(server: str, seconds: float, words: str) -> MCPFailed:
+    """Return the error of a server that does not become ready."""
+    text = f"MCP server {server!r} did not answer within {seconds:g} s.{last_words(words)}"
+    return MCPFailed(text, server=server, stderr=words)
 
 
 def how_it_ended(code: int | None) -> str:
