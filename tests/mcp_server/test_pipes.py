@@ -43,6 +43,7 @@ class Pipes:
     """Two pipes in place of the standard streams."""
 
     def __init__(self) -> None:
+        self.ended = threading.Event()
         self.input, self.writing = os.pipe()
         self.reading, self.output = os.pipe()
 
