@@ -55,7 +55,7 @@ async def test_a_decision_that_comes_later() -> None:
         first = await agent.run("book")
         (pending,) = first.pending
         second = await agent.resume(first.run_id, decisions={"c1": Edit({"seat": "4A"}, by="ann")})
-        decided = {second.pending[0].key: Approve(by="ann")}
+        decided = {second.pending[0].call_id: Approve(by="ann")}
         third = await agent.resume(first.run_id, decisions=decided)
 
     assert first.stop_reason == "paused"
