@@ -50,6 +50,9 @@ class Tool:
     the middle of a call, nobody knows whether it took effect: on resume an `idempotent` tool runs
     again under the same `ctx.idempotency_key`; of another `on_unknown` says whether to tell the
     model, to ask somebody whether it shall run again, or to fail.
+
+    `title` is what events show beside a name that only models need: another name by which people
+    know the tool.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Tool:
     approval: Approval = False
     idempotent: bool = False
     on_unknown: OnUnknown = "tell_model"
+    title: str = ""
 
     def __post_init__(self) -> None:
         if not self.name.strip():
@@ -189,6 +193,7 @@ OPTION_FIELDS = (
     "approval",
     "idempotent",
     "on_unknown",
+    "title",
 )
 
 
@@ -211,6 +216,7 @@ def tool(  # size: the options of a tool, each by name
     approval: Approval = False,
     idempotent: bool = False,
     on_unknown: OnUnknown = "tell_model",
+    title: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
