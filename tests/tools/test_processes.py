@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,15 +27,7 @@ from treadle.tools.processes import PROCESSES, ToolProcesses
 from treadle.tools.timing import CallExpired
 from treadle.tools.worker_process import ProcessDied
 
-pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture(scope="module", autouse=True)
-def all_gone() -> Iterator[None]:
-    """End the worker processes with the last test."""
-    yield
-    PROCESSES.close()
-    assert PROCESSES.pids == []
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("all_gone")]
 
 
 # --- what can be called -------------------------------------------------------------------------

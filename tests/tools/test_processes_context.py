@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -21,19 +20,11 @@ from treadle import (
     tool,
 )
 from treadle.testing import ScriptedModel, calls
-from treadle.tools.processes import PROCESSES, ToolProcesses
+from treadle.tools.processes import ToolProcesses
 from treadle.tools.timing import CallExpired
 from treadle.tools.worker_process import ProcessDied
 
-pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture(scope="module", autouse=True)
-def all_gone() -> Iterator[None]:
-    """End the worker processes with the last test."""
-    yield
-    PROCESSES.close()
-    assert PROCESSES.pids == []
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("all_gone")]
 
 
 async def test_the_context() -> None:

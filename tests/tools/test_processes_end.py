@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,16 +20,9 @@ from treadle.testing import ScriptedModel, calls
 from treadle.tools.processes import PROCESSES, ToolProcesses
 from treadle.tools.timing import CallExpired
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("all_gone")]
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def all_gone() -> Iterator[None]:
-    """End the worker processes with the last test."""
-    yield
-    PROCESSES.close()
 
 
 END = {

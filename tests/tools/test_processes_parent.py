@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -12,18 +11,11 @@ import pytest
 
 from tests.tools import elsewhere
 from tests.tools.programs import run, script
-from treadle.tools.processes import PROCESSES, ToolProcesses
+from treadle.tools.processes import ToolProcesses
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("all_gone")]
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def all_gone() -> Iterator[None]:
-    """End the worker processes with the last test."""
-    yield
-    PROCESSES.close()
 
 
 # --- what kind of program it is -----------------------------------------------------------------

@@ -120,7 +120,7 @@ class Actor:
             work.recorder.check()
         work.runner.notes.update(plan.notes)
         work.runner.answers = standing.answers
-        work.runner.questions = {name: asked.question for name, asked in standing.asked.items()}
+        work.runner.asked = standing.asked
         if len(run) == 1:  # alone, it needs no batch
             begun, batch = [run[0].id], None
         else:

@@ -16,7 +16,7 @@ from treadle.errors import ToolError
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import ToolCall
 from treadle.open_calls import interrupted
-from treadle.tools.approval import denied_by_rule, digest_of
+from treadle.tools.approval import denied_by_rule, digest_of, next_question
 from treadle.tools.outcome import ToolOutcome
 from treadle.tools.policy import Ruling
 from treadle.tools.tool import Tool
@@ -158,7 +158,6 @@ def _run(plan: Plan, call: ToolCall, decision: ApprovalDecided | None) -> None:
 
 def asked_of(work: Work, standing: Standing, call: ToolCall, ruling: Ruling) -> ApprovalAsked:
     """Return the entry that a call waits for a decision."""
-    before = standing.asked.get(call.id)
     tool = work.setup.registry.get(call.name)
     return ApprovalAsked(
         run_id=work.start.run_id,
@@ -168,7 +167,7 @@ def asked_of(work: Work, standing: Standing, call: ToolCall, ruling: Ruling) -> 
         reason=clean(ruling.reason),
         rule=clean(ruling.rule),
         holds="" if tool is None else work.runner.approvals.held_as(tool, call, ruling),
-        question=1 if before is None else before.question + 1,
+        question=next_question(standing.asked.get(call.id)),
     )
 
 

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired, run
 
-from treadle.tools.builtin import processes
+from treadle.tools import family
 from treadle.tools.builtin.launcher import GRACE_SECONDS, Plan, launch, tell
 
 LABEL = "treadle.owner"
@@ -114,8 +114,8 @@ class Container:
         wait = f"{GRACE_SECONDS:.0f}"
         self._ask([*self._client, "stop", "-t", wait, self.name], GRACE_SECONDS + ASK_SECONDS)
         until = time.monotonic() + TELL_SECONDS
-        while processes.living([self._running]) and time.monotonic() < until:
-            time.sleep(processes.POLL_SECONDS)  # noqa: TID251 a program of its own, which has no clock
+        while family.living([self._running]) and time.monotonic() < until:
+            time.sleep(family.POLL_SECONDS)  # noqa: TID251 a program of its own, which has no clock
 
     def end(self, code: int) -> str:
         """Return what came of the command, as the engine has it."""

@@ -223,6 +223,11 @@ def asked_midway(
     return ToolOutcome(call=call, result=waiting(call, midway=True), asked=asked)
 
 
+def next_question(before: ApprovalAsked | None) -> int:
+    """Return the number of what a call asks now, after what it asked `before`."""
+    return 1 if before is None else before.question + 1
+
+
 def refused_link(first: ToolCall, link: ToolCall) -> ToolOutcome:
     """Return the outcome of a chain whose next link would have to wait."""
     text = f"Tool {link.name!r} needs somebody's approval: call it by itself."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec.json import decode as decode_json
@@ -16,13 +16,13 @@ from treadle.control import AskApproval, Control, Interrupt, Next
 from treadle.errors import NotStorable, ToolAbort, ToolError
 from treadle.events import ApprovalRequested, Stage, ToolFinished, ToolRequested, ToolStarted
 from treadle.ids import new_span_id
-from treadle.journal import ApprovalDecided
+from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import Text, ToolCall, ToolResult
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
 from treadle.state.scoped import StateWrite, WriteGuard
-from treadle.tools.approval import Approvals, asked_midway
+from treadle.tools.approval import Approvals, asked_midway, next_question
 from treadle.tools.artefact import fits, fitted, is_short, short_of
 from treadle.tools.failure import CallFailed, as_fatal, decoded, fatal_of, meant
 from treadle.tools.hooks import after_tool, before_tool
@@ -61,8 +61,8 @@ class ToolRunner:
     """Runs calls for one run.
 
     `cut` has what became of those that were cancelled, `notes` what the model is told beside a
-    result, `answers` what calls that asked in the middle have been told, `questions` how many
-    times calls have asked, all by call ID.
+    result, `answers` what calls that asked in the middle have been told, `asked` what calls have
+    asked last, all by call ID.
     """
 
     __slots__ = (
@@ -74,9 +74,9 @@ class ToolRunner:
         "_watch",
         "answers",
         "approvals",
+        "asked",
         "cut",
         "notes",
-        "questions",
         "registry",
     )
 
@@ -102,7 +102,7 @@ class ToolRunner:
         self.cut: dict[str, ToolOutcome] = {}
         self.notes: dict[str, str] = {}
         self.answers: dict[str, tuple[dict[str, Any], ...]] = {}
-        self.questions: dict[str, int] = {}
+        self.asked: Mapping[str, ApprovalAsked] = {}
 
     def runs_beside_others(self, call: ToolCall) -> bool:
         """Whether the call may overlap others; calls that cannot run at all may."""
@@ -182,7 +182,7 @@ class ToolRunner:
             outcome = asked_midway(question, first, call, tries[-1], self.registry)
             if outcome.asked is not None:
                 usage, writes = _used(tries)
-                number = self.questions.get(call.id, 0) + 1
+                number = next_question(self.asked.get(call.id))
                 asked = replace(outcome.asked, usage=usage, question=number)
                 return replace(outcome, asked=asked, usage=usage, writes=writes)
         except asyncio.CancelledError as error:

@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
+
+from treadle.tools.family import descendants
 
 GONE_SECONDS = 5.0
 """How long the system may take to end a process that was killed; most take a millisecond."""
@@ -78,22 +79,11 @@ def _kill_family(pid: int) -> None:
     """
     with suppress(OSError):
         os.killpg(pid, signal.SIGSTOP)
-    for each in list(_descendants(pid)):
+    for each in descendants(pid):
         with suppress(OSError):
             os.kill(each, signal.SIGKILL)
     with suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    """Yield the children of a process, and theirs, where the system tells."""
-    folder = f"/proc/{pid}/task"
-    with suppress(OSError):
-        for thread in os.listdir(folder):
-            with open(f"{folder}/{thread}/children", encoding="ascii") as file:
-                for child in map(int, file.read().split()):
-                    yield child
-                    yield from _descendants(child)
 
 
 def _interpreter_options() -> list[str]:

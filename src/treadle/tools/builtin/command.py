@@ -33,7 +33,7 @@ SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 
 PROGRAM = "treadle.tools.builtin.launcher"
 PACKAGES = ("treadle", "treadle.tools", "treadle.tools.builtin")
-MODULES = ("treadle.tools.builtin.processes", PROGRAM)
+MODULES = ("treadle.tools.family", PROGRAM)
 
 BEGIN = """
 import marshal, sys, types

@@ -16,7 +16,7 @@ import sys
 from contextlib import suppress
 from typing import Protocol, TypedDict
 
-from treadle.tools.builtin import processes
+from treadle.tools import family
 
 GRACE_SECONDS = 1.0
 WATCH_SECONDS = 0.02
@@ -99,7 +99,7 @@ def launch(plan: Plan, walls: Walls) -> None:
     try:
         told = _follow(plan, walls, child, read_end)
     finally:
-        processes.kill(os.getpid(), child)
+        family.kill(os.getpid(), child)
     tell(told)
 
 
@@ -131,7 +131,7 @@ def _follow(plan: Plan, walls: Walls, child: int, failures: int) -> str:
     if not told.startswith("stopped"):  # what took too much gets no time to take more
         most = None if plan["processes"] is None else plan["processes"] + len(around)
         walls.ask_to_end()
-        processes.ask_to_end(os.getpid(), child, around, GRACE_SECONDS, most)
+        family.ask_to_end(os.getpid(), child, around, GRACE_SECONDS, most)
     return told
 
 
@@ -189,7 +189,7 @@ def _watch(plan: Plan, walls: Walls, child: int, around: list[int]) -> str:
     wait = None if hasattr(os, "pidfd_open") and not bounded else WATCH_SECONDS * 1000
     while True:
         asked = any(descriptor == 0 for descriptor, _ in poll.poll(wait))
-        status = processes.collect().get(child)
+        status = family.collect().get(child)
         if status is not None:
             code = os.waitstatus_to_exitcode(status)
             return walls.end(code if code >= 0 else 128 - code)
@@ -203,11 +203,11 @@ def _watch(plan: Plan, walls: Walls, child: int, around: list[int]) -> str:
 def _excess(plan: Plan, around: list[int]) -> str | None:
     """Say what is too much, if anything is."""
     most = plan["processes"]
-    all_there_is = processes.descendants(os.getpid(), None if most is None else most + len(around))
+    all_there_is = family.descendants(os.getpid(), None if most is None else most + len(around))
     pids = [pid for pid in all_there_is if pid not in around]
-    if most is not None and processes.count_threads(pids) > most:
+    if most is not None and family.count_threads(pids) > most:
         return f"it had more than {most} processes and threads"
     memory = plan["memory"]
-    if memory is not None and processes.count_memory(pids, memory) > memory:
+    if memory is not None and family.count_memory(pids, memory) > memory:
         return f"it held more than {memory} bytes of memory"
     return None

@@ -1,7 +1,7 @@
 """The processes that descend from this one: counted, weighed and ended.
 
-This runs in the launcher: it uses nothing but the standard library. Without /proc, as on macOS,
-only the process group of the command is known.
+This runs in the launcher of commands, too: it uses nothing but the standard library. Without
+/proc, as on macOS, only the process group of the command is known.
 """
 
 from __future__ import annotations
