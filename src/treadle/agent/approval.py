@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import Struct
 from msgspec.json import encode as encode_json
+from msgspec.structs import replace
 
+from treadle.agent.setup import AgentDelegate
 from treadle.errors import InvalidInput
 from treadle.journal import ApprovalAsked, ApprovalDecided, Verdict
 from treadle.messages import ToolCall
@@ -25,16 +28,64 @@ def still_means(asked: ApprovalAsked, call: ToolCall, registry: ToolRegistry) ->
     return definition_of(asked) == registry.definition.get(call.name, "")
 
 
-def pending(view: View) -> list[PendingCall]:
-    """Return the calls that wait for a decision."""
+def pending(view: View, path: str = "") -> list[PendingCall]:
+    """Return the calls that wait for a decision, those in child runs among them."""
     if view.open is None:
         return []
-    return [pending_call(call, view.open.asked[call.id]) for call in view.open.waiting]
+    waiting = {call.id for call in view.open.waiting}
+    found: list[PendingCall] = []
+    for call in view.open.calls:
+        if call.id in waiting:
+            found.append(pending_call(call, view.open.asked[call.id], path))
+        else:
+            found += pending_of(view, call.id, path)
+    return found
 
 
-def pending_call(call: ToolCall, asked: ApprovalAsked) -> PendingCall:
+def pending_of(view: View, call_id: str, path: str = "") -> list[PendingCall]:
+    """Return the calls that wait in the child run of a call."""
+    return [
+        each
+        for name, child in view.children.items()
+        if child.call_id == call_id and child.ended is None
+        for each in pending(child.view, f"{path}/{name}" if path else name)
+    ]
+
+
+def pending_call(call: ToolCall, asked: ApprovalAsked, path: str = "") -> PendingCall:
     """Return what is told of a call that waits."""
-    return PendingCall(call.id, call.name, call.arguments, asked.reason, asked.schema)
+    return PendingCall(call.id, call.name, call.arguments, asked.reason, asked.schema, path)
+
+
+class _Asking(Struct, frozen=True):
+    """A call that waits or has waited, where it stands, and the tools that it is one of."""
+
+    call: ToolCall
+    asked: ApprovalAsked
+    before: ApprovalDecided | None
+    registry: ToolRegistry | None
+    path: str
+
+
+def _asking(
+    view: View, call_id: str, registry: ToolRegistry | None = None, path: str = ""
+) -> _Asking | None:
+    """Find a call in a run or in the child runs in it."""
+    opened = view.open
+    if opened is None:
+        return None
+    call = next((each for each in opened.calls if each.id == call_id), None)
+    if call is not None and call_id in opened.asked:
+        before = opened.decided.get(call_id)
+        return _Asking(call, opened.asked[call_id], before, registry, path)
+    for name, child in view.children.items():
+        above = next(each for each in opened.calls if each.id == child.call_id)
+        delegate = None if registry is None else registry.delegates.get(above.name)
+        its = delegate.resolve().registry if isinstance(delegate, AgentDelegate) else None
+        found = _asking(child.view, call_id, its, f"{path}/{name}" if path else name)
+        if found is not None:
+            return found
+    return None
 
 
 def decided(
@@ -48,17 +99,15 @@ def decided(
     """
     entries: list[ApprovalDecided] = []
     for call_id, decision in decisions.items():
-        asked = view.open.asked.get(call_id) if view.open is not None else None
-        call = next((c for c in view.open.calls if c.id == call_id), None) if view.open else None
-        if asked is None or call is None:
+        found = _asking(view, call_id, registry)
+        if found is None or found.registry is None:
             known = ", ".join(repr(each.call_id) for each in pending(view)) or "none does"
             raise InvalidInput(f"No call {call_id!r} waits for a decision; waiting: {known}.")
-        entry = _entry(decision, call, asked, registry, run_id)
-        before = view.open.decided.get(call_id) if view.open is not None else None
-        if before is None:
-            entries.append(entry)
-        elif _what(before) != _what(entry):
-            raise InvalidInput(f"Call {call_id!r} was decided on before: {before.verdict}.")
+        entry = _entry(decision, found.call, found.asked, found.registry, run_id)
+        if found.before is None:
+            entries.append(replace(entry, path=found.path) if found.path else entry)
+        elif _what(found.before) != _what(entry):
+            raise InvalidInput(f"Call {call_id!r} was decided on before: {found.before.verdict}.")
     return entries
 
 
@@ -68,9 +117,9 @@ def check_question(seen: dict[str, str], decisions: Decisions, view: View) -> No
     Raises:
         InvalidInput: somebody else has decided, and the call went on and asked again.
     """
-    asked = view.open.asked if view.open is not None else {}
     for call_id in decisions:
-        digest = asked[call_id].digest if call_id in asked else ""
+        found = _asking(view, call_id)
+        digest = "" if found is None else found.asked.digest
         if seen.setdefault(call_id, digest) != digest:
             raise InvalidInput(
                 f"Call {call_id!r} asks something else by now; look at it, and decide again."

@@ -45,6 +45,7 @@ class PendingCall(Struct, frozen=True):
     """A call that waits for a decision. `reason` is "" when its tool always asks.
 
     With a `schema` (a JSON Schema object) it wants an answer of that schema, which `Edit` gives.
+    `path` is that of the child run that made it, "" for the run itself.
     """
 
     call_id: str
@@ -52,3 +53,4 @@ class PendingCall(Struct, frozen=True):
     arguments: dict[str, Any]
     reason: str = ""
     schema: dict[str, Any] | None = None
+    path: str = ""
