@@ -79,6 +79,11 @@ class Tree:
         return [look, add, judge]
 
 
+def repeating(request: ModelRequest) -> ModelReply:
+    """A reply that repeats what was said last."""
+    return reply(last_text(request), usage=USAGE)
+
+
 def playing(*rounds: Any) -> FunctionModel:
     """A model that gives these replies, by the turn it is asked in; the last one again and again.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.nested import USAGE, Tree, asking, playing
+from tests.agent.nested import USAGE, Tree, asking, playing, repeating
 from tests.agent.parts import add, check_answered
 from treadle import (
     Agent,
@@ -20,15 +20,18 @@ from treadle import (
     InvalidTool,
     Limits,
     MemoryStore,
+    Middleware,
+    ModelRequest,
     Next,
     NoModel,
     RunContext,
     ToolAborted,
+    ToolResult,
     tool,
 )
 from treadle.events import AgentEntered, AgentLeft, RunFinished, RunPaused
 from treadle.journal import ChildBegan, ChildEnded
-from treadle.testing import ScriptedModel, calls, reply
+from treadle.testing import ScriptedModel, calls
 from treadle.testing.scripted import last_text
 
 
@@ -36,7 +39,7 @@ def boss_of(*experts: Any, rounds: Any = None, **options: Any) -> Agent[Any, Any
     """An agent that asks each of these once, all at once, and repeats what it was told."""
     names = [each.name for each in experts]
     first = asking(*((f"c{n}", name) for n, name in enumerate(names, 1)), usage=USAGE)
-    model = playing(*(rounds or (first, lambda request: reply(last_text(request), usage=USAGE))))
+    model = playing(*(rounds or (first, repeating)))
     return Agent("boss", model, tools=list(experts), **options)
 
 
@@ -338,7 +341,11 @@ async def test_the_tool_itself_asks_the_agent() -> None:
 
 async def test_depth_is_bounded() -> None:
     """An agent that asks itself gets an error at the fifth level, or where the limits say."""
-    rounds = (asking(("c", "again")), lambda request: f"<{last_text(request)}>")
+
+    def wrapped(request: ModelRequest) -> str:
+        return f"<{last_text(request)}>"
+
+    rounds = (asking(("c", "again")), wrapped)
     for limits, depth in ((Limits(), 5), (Limits(max_depth=2), 2), (Limits(max_depth=0), 0)):
         model = playing(*rounds)
         agent = Agent("again", model, limits=limits)
@@ -368,7 +375,6 @@ async def test_a_changed_child_is_a_changed_agent() -> None:
 
 async def test_middleware_of_the_parent_is_around_the_call() -> None:
     """What it has decided stands for the child run."""
-    from treadle import Middleware, ToolResult  # noqa: PLC0415
 
     class Instead(Middleware):
         async def before_tool(self, ctx: Any, call: Any, arguments: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,6 +16,7 @@ from treadle.journal import CallEnded, ChildBegan, ChildEnded, ModelReplied
 from treadle.ports.store import Batch
 from treadle.testing import calls
 from treadle.testing.scripted import last_text
+from treadle.tools.tool import OnUnknown
 from treadle.view import View, fold, paths_in
 
 APPENDS = 19
@@ -57,7 +59,7 @@ async def test_after_a_crash_at_any_append(appends: int) -> None:
     _check_journal(await store.read("c"))
 
 
-def _check_journal(batches: list[Batch]) -> None:
+def _check_journal(batches: Sequence[Batch]) -> None:
     """Each reply, start and end stands there once, and every view is valid."""
     entries = [entry for batch in batches for entry in batch.entries]
     children = Counter(entry.path for entry in entries if isinstance(entry, ChildBegan))
@@ -100,7 +102,7 @@ async def test_after_two_crashes(first: int) -> None:
 
 
 @pytest.mark.parametrize("policy", ["ask", "fail"])
-async def test_an_interrupted_call_of_a_child_follows_its_policy(policy: str) -> None:
+async def test_an_interrupted_call_of_a_child_follows_its_policy(policy: OnUnknown) -> None:
     """J5: the run waits for somebody, or the child fails."""
     did: list[str] = []
 

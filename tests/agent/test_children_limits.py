@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.nested import USAGE, asking, playing
+from tests.agent.nested import USAGE, asking, playing, repeating
 from tests.agent.parts import Hanging, check_answered
 from treadle import Agent, Conversation, Limits, MemoryStore, Price, Run, RunContext, Usage, tool
 from treadle.events import AgentLeft
@@ -87,7 +87,7 @@ async def test_a_budget_that_is_spent(whose: str) -> None:
     expert = working("one", did, times=50, limits=few if whose == "own" else Limits(max_turns=99))
     boss = Agent(
         "boss",
-        playing(asking(("a", "one"), usage=USAGE), lambda r: reply(last_text(r), usage=USAGE)),
+        playing(asking(("a", "one"), usage=USAGE), repeating),
         tools=[expert],
         settings=expert.settings,
     )

@@ -21,6 +21,7 @@ from treadle import (
     InvalidInput,
     Limits,
     MemoryStore,
+    ModelRequest,
     PendingCall,
     RunContext,
     tool,
@@ -204,7 +205,11 @@ async def test_a_tool_of_a_child_asks_midway() -> None:
 
 async def test_the_tool_of_an_agent_may_need_approval_itself() -> None:
     """Before its child run begins; an edit is what it is asked."""
-    expert = Agent("expert", playing(lambda request: f"about {request.messages[0].text}"))
+
+    def about(request: ModelRequest) -> str:
+        return f"about {request.messages[0].text}"
+
+    expert = Agent("expert", playing(about))
     tools = [expert.as_tool(approval=True)]
     boss = Agent("boss", playing(asking(("a", "expert")), last_text), tools=tools)
     store = MemoryStore()

@@ -61,6 +61,7 @@ def call_record(call: PendingCall) -> dict[str, object]:
         "arguments": call.arguments,
         "reason": call.reason,
         "schema": call.schema,
+        **({"path": call.path} if call.path else {}),
     }
 
 

@@ -96,7 +96,7 @@ class ToolRunner:
         self._parent_span = parent_span
         self._hooks = hooks
         self._journal = journal
-        self.outer: tuple[WriteGuard, str] | tuple[()] = ()
+        self.outer: tuple[WriteGuard | None, str] = (None, "")
         self._short = short_of(registry.least_output, facts.artefacts)
         self.cut: dict[str, ToolOutcome] = {}
         self.notes: dict[str, str] = {}
@@ -126,7 +126,7 @@ class ToolRunner:
         """Run one call and, after it, the chain that it asks for."""
         links: list[ToolResult] = []
         audit: list[ApprovalDecided] = []
-        if guard is None and self.outer:
+        if guard is None and self.outer[0] is not None:
             guard = WriteGuard(*self.outer)
         tries = [RunContext(self._facts, call_id=call.id, tool=call.name, guard=guard)]
         if self.answers:
