@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from treadle import Agent, ModelReply, ModelRequest, RunContext, Usage, tool
@@ -12,10 +13,14 @@ USAGE = Usage(input_tokens=10, output_tokens=1, requests=1)
 
 
 class Tree:
-    """The agents, and what their tools did: the tool, its argument, and its key."""
+    """The agents, and what their tools did: the tool, its argument, and its key.
 
-    def __init__(self, **options: Any) -> None:
+    `tell` is told of that outside.
+    """
+
+    def __init__(self, tell: Callable[[str], None] | None = None, **options: Any) -> None:
         self.did: list[tuple[str, str, str]] = []
+        self._tell = tell
         self.asked: list[str] = []
         critic = Agent("critic", self._model("critic", [("k", "judge", "x")]), tools=self._tools())
         expert = Agent(
@@ -55,6 +60,8 @@ class Tree:
     def _tools(self) -> list[Any]:
         def note(ctx: RunContext, text: str) -> None:
             self.did.append((ctx.tool, text, ctx.idempotency_key))
+            if self._tell is not None:
+                self._tell(f"{ctx.tool} {ctx.idempotency_key}")
 
         @tool(idempotent=True)
         async def look(ctx: RunContext, text: str) -> str:
