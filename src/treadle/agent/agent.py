@@ -265,6 +265,8 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _setup(self, options: RunOptions | ResumeOptions) -> RunSetup:
         """Resolve the agent once, and lay this run's options over it."""
+        if not options and self._ready and self.model is not None:
+            return self._ready[0]
         if not self._ready:
             own = self.model if self.model is not None else options.get("model")
             self._ready.append(self._resolve(own))

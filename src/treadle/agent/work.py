@@ -141,9 +141,10 @@ class Work:
     def start_timer(self) -> None:
         """End the run when its deadline has come."""
         self.stop_timer()
-        deadline, left = self.setup.limits.deadline, self._own_seconds_left()
-        if deadline is None or left is None:
+        deadline = self.setup.limits.deadline
+        if deadline is None:
             return
+        left = deadline.total_seconds() - (time.perf_counter() - self.began)
         reason = f"The run took longer than {deadline.total_seconds():g} s."
         ending = Ending(stop_reason="deadline", reason=reason)
         self._timer = asyncio.get_running_loop().call_later(max(0.0, left), self.end_early, ending)
@@ -184,19 +185,13 @@ class Work:
 
     def seconds_left(self) -> float | None:
         """Return how long the run may still take, or None without a deadline here or above."""
-        own = self._own_seconds_left()
+        own, deadline = None, self.setup.limits.deadline
+        if deadline is not None:
+            own = deadline.total_seconds() - (time.perf_counter() - self.began)
         if self.origin is None:
             return own
         above = self.origin.above.seconds_left()
         return own if above is None else above if own is None else min(own, above)
-
-    def _own_seconds_left(self) -> float | None:
-        deadline = self.setup.limits.deadline
-        return (
-            None
-            if deadline is None
-            else deadline.total_seconds() - (time.perf_counter() - self.began)
-        )
 
     async def say(
         self, reply: ModelReply, answers: Answers | None = None, after: Sequence[AnyEntry] = ()
@@ -261,7 +256,8 @@ class Work:
         setup, start = self.setup, self.start
         self.state = state
         recorder = self.recorder
-        known = {} if recorder is None else recorder.view.artefacts
+        view = None if recorder is None else recorder.view
+        known = {} if view is None else view.artefacts
         store = None if recorder is None else recorder.ledger.store
         self.shelf = Shelf(store, start.conversation_id, known, setup.profile.window)
         facts = RunFacts(
@@ -279,7 +275,7 @@ class Work:
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread, self.path)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
-        held = NOTHING_HELD if recorder is None else recorder.view.held
+        held = NOTHING_HELD if view is None else view.held
         self.runner = ToolRunner(
             setup.registry,
             facts,
