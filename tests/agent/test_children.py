@@ -15,7 +15,6 @@ from treadle import (
     ConfigError,
     Conversation,
     DefinitionChanged,
-    Event,
     Finish,
     InvalidTool,
     Limits,
@@ -26,10 +25,11 @@ from treadle import (
     NoModel,
     RunContext,
     ToolAborted,
+    ToolError,
     ToolResult,
     tool,
 )
-from treadle.events import AgentEntered, AgentLeft, RunFinished, RunPaused
+from treadle.events import AgentLeft
 from treadle.journal import ChildBegan, ChildEnded
 from treadle.testing import ScriptedModel, calls
 from treadle.testing.scripted import last_text
@@ -94,49 +94,6 @@ async def test_the_record_counts_as_it_goes() -> None:
 
     assert used == sorted(used)
     assert used[-1] == (8, 6)
-
-
-async def test_events_tell_whose_they_are() -> None:
-    """One sequence, each with agent and path; a child's spans hang under its call's."""
-    tree = Tree()
-    events: list[Any] = [event async for event in tree.boss.start("go")]
-
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert len([e for e in events if isinstance(e, RunFinished | RunPaused)]) == 1
-    assert isinstance(events[-1], RunFinished)
-    agents = {(event.path, event.agent) for event in events}
-    assert agents == {
-        ("", "boss"),
-        ("expert#1", "expert"),
-        ("writer#1", "writer"),
-        ("expert#1/critic#1", "critic"),
-    }
-    for entered in (event for event in events if isinstance(event, AgentEntered)):
-        started = next(
-            e for e in events if e.type == "tool.started" and e.call_id == entered.call_id
-        )
-        assert entered.parent_id == started.span_id
-        above = entered.path.rpartition("/")[0]
-        assert started.path == above
-        inside = [event for event in events if event.path == entered.path]
-        spans = {entered.span_id} | {event.span_id for event in inside}
-        assert all(event.parent_id in spans for event in inside if event.span_id != entered.span_id)
-        assert isinstance(inside[-1], AgentLeft)
-        assert inside[-1].span_id == entered.span_id
-
-
-async def test_observers_see_the_children() -> None:
-    """They get what readers get."""
-    seen: list[str] = []
-
-    class Watching:
-        def on_event(self, event: Event) -> None:
-            seen.append(f"{event.path} {type(event).__name__}")
-
-    await Tree().boss.run("go", observers=[Watching()])
-
-    assert "expert#1/critic#1 AgentLeft" in seen
-    assert seen[-1] == " RunFinished"
 
 
 async def test_paths_are_numbered_by_name() -> None:
@@ -337,6 +294,9 @@ async def test_the_tool_itself_asks_the_agent() -> None:
     expert = Agent("expert", playing("42"))
 
     assert await expert.as_tool()({"input": "?"}) == "42"
+    busy = Agent("busy", playing(calls(("1", "nothing", {}))), on_limit="pause")
+    with pytest.raises(ToolError, match="busy stopped without an answer .paused: The run"):
+        await busy.as_tool()({"input": "?"})
 
 
 async def test_depth_is_bounded() -> None:

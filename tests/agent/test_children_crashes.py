@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from tests.agent.dying import Dying, die_after
 from tests.agent.nested import Tree, asking, playing
-from tests.agent.parts import check_answered
-from treadle import Agent, Conversation, MemoryStore, RunContext, ToolAborted, tool
+from tests.agent.parts import Failing, check_answered
+from treadle import (
+    Agent,
+    Conversation,
+    Limits,
+    MemoryStore,
+    RunContext,
+    StoreUnavailable,
+    ToolAborted,
+    tool,
+)
 from treadle.journal import CallEnded, ChildBegan, ChildEnded, ModelReplied
 from treadle.ports.store import Batch
-from treadle.testing import calls
+from treadle.testing import calls, raises
 from treadle.testing.scripted import last_text
 from treadle.tools.tool import OnUnknown
 from treadle.view import View, fold, paths_in
@@ -172,3 +182,59 @@ async def test_a_fork_leaves_children_behind() -> None:
     assert (await copy.view()).children == {}
     result = await tree.boss.run("go on", store=store, conversation=copy.id)
     assert result.stop_reason == "answer"
+
+
+@pytest.mark.parametrize("ends", ["typed", "early", "failed"])
+async def test_a_child_that_had_ended_is_not_asked_again(ends: str) -> None:
+    """J4: its call had no result when the process died; it gets what it would have had."""
+
+    def boss() -> Agent[None, str]:
+        answer: Any = '{"result": [1, 2]}' if ends == "typed" else "[1, 2]"
+        if ends == "failed":
+            answer = raises(ValueError("no such planet"))
+        elif ends == "early":
+            answer = calls(("1", "nothing", {}))
+        rounds = (answer, "[1, 2]")
+        kind = list[int] if ends == "typed" else str
+        limits = Limits(max_turns=1)
+        expert = Agent("expert", playing(*rounds), output_type=kind, limits=limits)
+        return Agent("boss", playing(asking(("a", "expert")), last_text), tools=[expert])
+
+    whole = await boss().run("go")
+    store, agent = Dying(), boss()
+    left = 6 if ends == "early" else 4
+    await die_after(left, agent, store, conversation="c")
+    view = fold((b.revision, b.entries) for b in await store.read("c"))
+    (child,) = view.children.values()
+    assert child.ended is not None
+    assert len(child.view.messages) == 0, "what it has said is forgotten"
+    fresh = boss()
+    result = await fresh.resume("r", store=store)
+
+    assert list(result.messages) == list(whole.messages)
+    assert result.tool_results[0] == whole.tool_results[0]
+    assert result.usage == whole.usage
+    if ends == "typed":
+        assert result.tool_results[0].value == [1, 2]
+
+
+@pytest.mark.parametrize("works", range(1, APPENDS))
+async def test_a_store_that_fails_fails_the_run(works: int) -> None:
+    """Not only the child that was writing: nothing hangs, nothing goes on unwritten."""
+    store = Failing(works, StoreUnavailable("the disk is full"))
+    with pytest.raises(StoreUnavailable, match="the disk is full"):
+        await Tree().boss.run("go", store=store)
+
+
+async def test_forks_at_every_revision() -> None:
+    """J9: whatever was under way there, the copy is a valid history that a new run goes on with."""
+    tree, store = Tree(), MemoryStore()
+    await tree.boss.run("go", store=store, conversation="c")
+    conversation = await Conversation.open("c", store=store)
+    for revision in range(1, APPENDS + 1):
+        copy = await conversation.fork(revision=revision)
+        assert (await copy.view()).children == {}
+        again = Agent("boss", playing("I see."))
+        result = await again.run("Well?", store=store, conversation=copy.id)
+        check_answered(list(result.messages))
+        assert result.output == "I see."

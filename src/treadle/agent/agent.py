@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Generic, Unpack
 
 from treadle.agent.blocking import run_blocking
+from treadle.agent.children import told
 from treadle.agent.conduct import conduct
 from treadle.agent.output import output_type
 from treadle.agent.result import OutputT, RunResult
@@ -238,7 +239,8 @@ class Agent(Generic[DepsT, OutputT]):
 
     async def _ask(self, arguments: dict[str, Any]) -> Any:
         """Answer by a run of its own, where there is none to be in."""
-        return (await self.run(arguments["input"])).output
+        result = await self.run(arguments["input"])
+        return told(self.name, result.stop_reason, result.output, result.reason)
 
     def _work(self, input: Input | None, options: RunOptions) -> Work:
         start, system = begin_run(input, options, self.store)

@@ -70,7 +70,7 @@ class Reader:
 
     def _push_late(self, event: AnyEvent) -> None:
         """Add an event behind many unread ones: deltas are joined."""
-        if self._joined and type(self._joined[0]) is not type(event):
+        if self._joined and not _continues(self._joined[0], event):
             self._join()
         if isinstance(event, TextDelta | ReasoningDelta):
             self._joined.append(event)
@@ -102,6 +102,11 @@ class Reader:
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def _continues(delta: AnyEvent, event: AnyEvent) -> bool:
+    """Whether an event is more of the same text: agents in one run speak at the same time."""
+    return type(event) is type(delta) and event.span_id == delta.span_id
 
 
 class EventBus:

@@ -49,7 +49,7 @@ class ChildRuns:
         if begun is not None and isinstance(begun[1], ChildEnded):  # its call had no result yet
             ended = begun[1]
             output = "" if ended.output is UNSET else unpack(ended.output)
-            return _told(name, ended.stop_reason, output, ended.error or "")
+            return told(name, ended.stop_reason, output, ended.error or "")
         try:
             child = self._child(delegate, said, call, None if begun is None else begun[0])
             result = await self._carried_out(child)
@@ -57,7 +57,7 @@ class ChildRuns:
             raise ToolError(_failed(name, str(error))) from error
         if result.stop_reason == "paused":
             raise ChildPaused(Pause(result.reason, tuple(result.pending)))
-        return _told(name, result.stop_reason, result.output, result.reason)
+        return told(name, result.stop_reason, result.output, result.reason)
 
     def _begun(self, call_id: str) -> tuple[str, ChildEnded | None] | None:
         """Return the name of the child run that a call has begun, and how it ended if it has."""
@@ -149,8 +149,12 @@ def _restore(work: Work) -> None:
     work.rested.discard(work.path)
 
 
-def _told(name: str, stop_reason: StopReason, output: Any, why: str) -> object:
-    """Return what the model of the run above is told."""
+def told(name: str, stop_reason: StopReason, output: Any, why: str) -> object:
+    """Return what whoever asked an agent gets, when its run has stopped.
+
+    Raises:
+        ToolError: it has no answer; the text says why.
+    """
     if stop_reason == "answer":
         return output
     if stop_reason == "limit":
