@@ -238,3 +238,31 @@ async def test_forks_at_every_revision() -> None:
         result = await again.run("Well?", store=store, conversation=copy.id)
         check_answered(list(result.messages))
         assert result.output == "I see."
+
+
+@pytest.mark.parametrize("appends", range(2, 20, 2))
+async def test_numbers_go_on_after_a_crash(appends: int) -> None:
+    """A path is one child run's for ever, in the run and in the child runs in it."""
+
+    def boss() -> Agent[None, str]:
+        inner = Agent("inner", playing("ok"))
+        rounds = (asking(("m1", "inner")), asking(("m2", "inner")), "done")
+        middle = Agent("middle", playing(*rounds), tools=[inner])
+        return Agent(
+            "boss",
+            playing(asking(("a1", "middle")), asking(("a2", "middle")), "done"),
+            tools=[middle],
+        )
+
+    store = Dying()
+    await die_after(appends, boss(), store, conversation="c")
+    await boss().resume("r", store=store)
+    entries = [e for b in await store.read("c") for e in b.entries if isinstance(e, ChildBegan)]
+    assert [(entry.path, entry.call_id) for entry in entries] == [
+        ("middle#1", "a1"),
+        ("middle#1/inner#1", "middle#1:m1"),
+        ("middle#1/inner#2", "middle#1:m2"),
+        ("middle#2", "a2"),
+        ("middle#2/inner#1", "middle#2:m1"),
+        ("middle#2/inner#2", "middle#2:m2"),
+    ]
