@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from tests.agent.nested import Tree, asking, playing
 from treadle import Agent, Event, TextDelta
 from treadle.events import AgentEntered, AgentLeft, RunFinished, RunPaused
-from treadle.testing import ScriptedModel, chunks
+from treadle.ports.model import ModelReply, ModelRequest, TextPiece
+from treadle.testing import reply
 
 
 async def test_events_tell_whose_they_are() -> None:
@@ -41,7 +44,23 @@ async def test_events_tell_whose_they_are() -> None:
 
 async def test_text_that_nobody_read_stays_with_whose_it_is() -> None:
     """Deltas are joined by who said them."""
-    experts = [Agent(name, ScriptedModel([chunks([name] * 5_000)])) for name in ("one", "two")]
+
+    class Chatting:
+        """A model that says one word again and again, and lets others speak in between."""
+
+        def __init__(self, word: str) -> None:
+            self.word = word
+
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            raise AssertionError("it streams")
+
+        async def stream(self, request: ModelRequest) -> AsyncIterator[TextPiece | ModelReply]:
+            for _ in range(5_000):
+                yield TextPiece(self.word)
+                await asyncio.sleep(0)
+            yield reply(self.word * 5_000)
+
+    experts = [Agent(name, Chatting(name)) for name in ("one", "two")]
     model = playing(asking(("a", "one"), ("b", "two")), "done")
     run = Agent("boss", model, tools=experts).start("go")
     await run

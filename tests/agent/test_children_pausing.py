@@ -27,6 +27,7 @@ from treadle import (
     tool,
 )
 from treadle.events import AgentLeft, ApprovalDecided, ApprovalRequested
+from treadle.journal import RunSuspended
 from treadle.ports.approval import Decision
 from treadle.testing import FunctionModel, calls, reply
 from treadle.testing.scripted import last_text
@@ -81,6 +82,9 @@ async def test_an_approval_in_a_child(decision: Decision, made: list[str], told:
     assert await conversation.pending() == paused.pending
     assert list(await conversation.messages()) == list(paused.messages)
     check_answered(list(paused.messages))
+    entries = [entry for _, entry in await conversation.entries()]
+    rests = [entry.path for entry in entries if isinstance(entry, RunSuspended)]
+    assert rests == [""], "it is the run that pauses"
 
     other = Deploying(did)
     assert (await other.boss.resume("r", store=store)).pending == paused.pending
