@@ -1,7 +1,7 @@
 # The commands of this project. Each sets up what it needs; a second time that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check unit docs e2e contract databases bubblewrap compilers servers conformance lint fmt arch types cov recordings reference crash hangs bench lock clean
+.PHONY: help setup demo test check unit docs e2e contract databases sandboxes compilers servers conformance lint fmt arch types cov recordings reference crash hangs bench lock clean
 
 PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; do \
 	"$$each" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
@@ -91,11 +91,11 @@ docs: .venv/.setup ## every example in README, docs, docstrings and examples/
 
 # --- the whole of it ----------------------------------------------------------------------------
 
-test: .venv/.setup databases bubblewrap compilers servers ## every test, as CI runs them
+test: .venv/.setup databases sandboxes compilers servers ## every test, as CI runs them
 	$(PYTEST) -n auto --maxprocesses 4 -m "not e2e"
 	$(PYTEST) -m e2e
 
-e2e: .venv/.setup databases bubblewrap compilers servers ## tests with other processes and the real local model
+e2e: .venv/.setup databases sandboxes compilers servers ## tests with other processes and the real local model
 	$(PYTEST) -m e2e
 
 contract: .venv/.setup databases ## all stores held to their contract, processes racing, as a table
@@ -104,8 +104,8 @@ contract: .venv/.setup databases ## all stores held to their contract, processes
 databases: ## PostgreSQL, MariaDB and Redis for tests, where apt-get can install them
 	@sh tools/databases.sh
 
-bubblewrap: ## bubblewrap for tests of sandboxes, where apt-get can install it
-	@sh tools/bubblewrap.sh
+sandboxes: ## bubblewrap and docker for tests of sandboxes, where apt-get can install them
+	@sh tools/sandboxes.sh
 
 compilers: ## compilers of C and Rust for tests of native libraries, where apt-get can install them
 	@sh tools/compilers.sh

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,10 @@ from tests.loopback import Loopback, serve
 PROVIDERS = ("OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_")
 for name in [name for name in os.environ if name.startswith(PROVIDERS)]:
     del os.environ[name]
+
+# A shell ignores Ctrl-C for what it runs in the background, and so would the programs of tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("treadle", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("treadle")

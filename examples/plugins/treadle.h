@@ -9,7 +9,7 @@
  * A library runs in child processes, one call at a time in each: it needs no locks, and its
  * variables last as long as its process. A process may be killed at any moment, by a timeout for
  * example; whatever must not be lost has to be on disk. Standard output and standard error lead to
- * the log.
+ * those of the program.
  */
 #ifndef TREADLE_H
 #define TREADLE_H

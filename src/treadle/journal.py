@@ -139,7 +139,7 @@ class ApprovalAsked(Entry, frozen=True, tag="approval.requested"):
 
     `rule` names the rule that asks. Where a yes holds for the rest of the conversation, `holds` is
     what for. A call that runs and asks while it does so is `midway`, wants an answer of `schema`,
-    where it has one, and has used `usage` so far.
+    where it has one, and has used `usage` so far. `question` counts what the call has asked.
     """
 
     call_id: str
@@ -150,6 +150,12 @@ class ApprovalAsked(Entry, frozen=True, tag="approval.requested"):
     midway: bool = False
     schema: dict[str, Any] | None = None
     usage: Usage = NOTHING
+    question: int = 1
+
+    @property
+    def key(self) -> str:
+        """What a decision names: the call, and which of its questions if it is not the first."""
+        return self.call_id if self.question == 1 else f"{self.call_id}#{self.question}"
 
 
 Verdict = Literal["approve", "edit", "deny"]

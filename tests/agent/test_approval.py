@@ -331,5 +331,8 @@ async def test_an_approval_of_a_tool_that_is_another_now() -> None:
     decisions = {"m": Approve()}
     again = await changed.resume(first.run_id, decisions=decisions, on_change="accept")
     assert (again.stop_reason, ran) == ("paused", [])
+    with pytest.raises(InvalidInput, match="'m' asks something else by now"):
+        await changed.resume(first.run_id, decisions=decisions, on_change="accept")
+    decisions = {again.pending[0].call_id: Approve()}
     result = await changed.resume(first.run_id, decisions=decisions, on_change="accept")
     assert (result.output, ran) == ("done", [("other", "ann")])

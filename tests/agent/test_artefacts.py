@@ -130,7 +130,7 @@ async def test_the_model_reads_on() -> None:
     seen = model.requests[1].messages[-1].tool_results[0].text
     start = int(seen.partition("lines; lines ")[2].split()[0])
     asked = [
-        {"start": start, "count": 2},
+        {"start": float(start), "count": 2.0},  # integers, as JSON has them
         {"start": 3, "count": 12, "by": "bytes"},
         {"search": "line 1999", "start": 19_990},
         {},

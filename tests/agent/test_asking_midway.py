@@ -21,8 +21,6 @@ from treadle import (
     Edit,
     InvalidInput,
     MemoryStore,
-    Middleware,
-    Next,
     RunContext,
     RunFailed,
     SQLiteStore,
@@ -119,13 +117,33 @@ async def test_several_questions_with_answers() -> None:
     wrong: Any
     for wrong in (Approve(), Edit({}), Edit({"name": 5}), Edit({"name": object()}), Edit([1])):  # pyright: ignore[reportArgumentType]
         with pytest.raises(InvalidInput, match="still waits"):
-            await agent.resume(result.run_id, decisions={"s": wrong})
+            await agent.resume(result.run_id, decisions={result.pending[0].call_id: wrong})
     for name in ("Ann", "Bob"):
-        result = await agent.resume(result.run_id, decisions={"s": Edit({"name": name})})
+        answer = {result.pending[0].call_id: Edit({"name": name})}
+        result = await agent.resume(result.run_id, decisions=answer)
     assert result.output == "done"
     assert result.tool_results[-1].text == "Ann and Bob"
     assert [len(answers) for _, answers in ran] == [0, 1, 2]
-    assert "changed the arguments" not in result.tool_results[-1].text
+
+
+async def test_a_decision_that_is_sent_twice_answers_once() -> None:
+    """The second time its call asks something else, which nobody has seen."""
+    agent = agent_with(MemoryStore(), calls(("s", "sign", {})), "done")
+    first = await agent.run("go", conversation="c")
+    decisions = {first.pending[0].call_id: Edit({"name": "Ann"})}
+    run = agent.resume(first.run_id, decisions=decisions)
+    told = [event.call_id async for event in run if isinstance(event, ApprovalRequested)]
+    second = await run
+    assert [each.call_id for each in second.pending] == told == ["s#2"]
+    with pytest.raises(InvalidInput, match=r"'s' asks something else by now; .* decide on 's#2'"):
+        await agent.resume(first.run_id, decisions=decisions)
+    with pytest.raises(InvalidInput, match="'s' asks something else by now"):
+        await run.decide(decisions)
+    with pytest.raises(InvalidInput, match="No call 'x#2' waits"):
+        await agent.resume(first.run_id, decisions={"x#2": Approve()})
+    last = await agent.resume(first.run_id, decisions={"s#2": Edit({"name": "Bob"})})
+    assert last.tool_results[-1].text == "Ann and Bob"
+    assert "changed the arguments" not in last.tool_results[-1].text
 
 
 async def test_a_no_and_an_edit() -> None:
@@ -157,7 +175,8 @@ async def test_a_call_may_not_ask_for_ever() -> None:
     agent = agent_with(MemoryStore(), calls(("1", "nags", {})), "done", tools=[nags])
     result = await agent.run("go", conversation="c")
     while result.pending:
-        result = await agent.resume(result.run_id, decisions={"1": Approve()})
+        yes = {result.pending[0].call_id: Approve()}
+        result = await agent.resume(result.run_id, decisions=yes)
     assert result.output == "done"
     assert "has asked 10 times" in result.tool_results[-1].text
     assert len(ran) == 11
@@ -208,6 +227,35 @@ async def test_decided_while_the_run_is_at_work() -> None:
     assert (result.output, result.usage.tool_calls) == ("done", 2)
     assert kinds.count("approval.requested") == kinds.count("approval.decided") == 1
     assert "run.paused" not in kinds
+
+
+async def test_a_decision_that_waited_is_not_one_on_the_next_question() -> None:
+    """Two people say yes to the same question; the call goes on and asks something else."""
+    store, going, go_on = MemoryStore(), asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def spend(ctx: RunContext) -> str:
+        """Spend money, twice as much each time."""
+        ran.append(len(ctx.answers))
+        if ctx.answers:
+            going.set()
+            await go_on.wait()
+        raise AskApproval(f"{9 * 2 ** len(ctx.answers)}?")
+
+    agent = agent_with(store, calls(("1", "spend", {})), "done", tools=[spend])
+    first = await agent.run("go", conversation="c")
+    yes = {"1": Approve()}
+    ann = agent.resume(first.run_id, decisions=yes)
+    await going.wait()
+    bob = agent.resume(first.run_id, decisions=yes)
+    await asyncio.sleep(0.05)
+    go_on.set()
+    assert [p.reason for p in (await ann).pending] == ["18?"]
+    with pytest.raises(InvalidInput, match="'1' asks something else by now"):
+        await bob
+    conversation = await Conversation.open("c", store=store)
+    assert [p.reason for p in await conversation.pending()] == ["18?"]
+    assert ran == [0, 1]
 
 
 async def test_what_was_used_and_written_before_stays() -> None:
@@ -279,34 +327,6 @@ async def test_a_failing_sibling_does_not_lose_the_question() -> None:
     assert (await agent.resume("r", decisions={"1": Approve()})).output == "done"
 
 
-async def test_links_of_a_chain_and_middleware() -> None:
-    """A link cannot wait; middleware may ask for any tool, and hears the answer."""
-
-    @tool
-    async def leads() -> Next:
-        """Lead to a booking."""
-        return Next("book", {"trip": "x"})
-
-    agent = agent_with(MemoryStore(), calls(("1", "leads", {})), "done", tools=[leads, book])
-    result = await agent.run("go", conversation="c")
-    assert "call it by itself" in result.tool_results[-1].text
-
-    class Careful(Middleware):
-        async def before_tool(self, ctx: RunContext, call: Any, arguments: Any) -> None:
-            if ctx.answer is None:
-                raise AskApproval("Before anything runs.")
-
-    agent = agent_with(MemoryStore(), calls(("1", "calc", {"a": 1})), "done")
-    careful = agent.replace(middleware=[Careful()])
-    first = await careful.run("go", conversation="c")
-    assert ([p.reason for p in first.pending], ran[-1:]) == (
-        ["Before anything runs."],
-        [("book", "x", None, f"{result.run_id}:1")],
-    )
-    result = await careful.resume(first.run_id, decisions={"1": Approve()})
-    assert result.tool_results[-1].value == 2
-
-
 async def test_a_schema_that_is_none_and_odd_reasons() -> None:
     """The model hears of the first; nothing that cannot be stored comes into the journal."""
 
@@ -344,7 +364,8 @@ async def test_another_tool_is_asked_from_the_start() -> None:
     changed = agent.replace(tools=[other])
     second = await changed.resume(first.run_id, decisions={"1": Approve()}, on_change="accept")
     assert [p.reason for p in second.pending] == ["Again?"]
-    result = await changed.resume(first.run_id, decisions={"1": Approve()}, on_change="accept")
+    yes = {second.pending[0].call_id: Approve()}
+    result = await changed.resume(first.run_id, decisions=yes, on_change="accept")
     assert result.output == "done"
     assert [r for r in ran if r[0] == "other"] == [("other", ()), ("other", ({},))]
 

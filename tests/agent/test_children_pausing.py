@@ -194,7 +194,9 @@ async def test_a_tool_of_a_child_asks_midway() -> None:
         """Book."""
         if ctx.answer is None:
             raise AskApproval("It costs 900.", {"properties": {"seats": {"type": "integer"}}})
-        return f"booked {ctx.answer['seats']}"
+        if len(ctx.answers) == 1:
+            raise AskApproval("Sure?")
+        return f"booked {ctx.answers[0]['seats']}"
 
     store = MemoryStore()
     boss = Deploying([], book, calls(("k", "book", {}))).boss
@@ -203,7 +205,11 @@ async def test_a_tool_of_a_child_asks_midway() -> None:
     assert (asked.path, asked.reason) == (PATH, "It costs 900.")
     assert asked.schema is not None
     answer = {asked.call_id: Edit({"seats": 2})}
-    result = await boss.resume("r", store=store, decisions=answer)
+    again = await boss.resume("r", store=store, decisions=answer)
+    assert [call.call_id for call in again.pending] == [f"{PATH}:k#2"]
+    with pytest.raises(InvalidInput, match="asks something else by now"):
+        await boss.resume("r", store=store, decisions=answer)
+    result = await boss.resume("r", store=store, decisions={f"{PATH}:k#2": Approve()})
     assert result.output.startswith("booked 2")
 
 

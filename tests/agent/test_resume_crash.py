@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from treadle import Agent, Approve, Conversation, Deny, Edit, MemoryStore, RunContext, tool
+from treadle.events import ApprovalRequested
 from treadle.journal import ApprovalAsked, ApprovalDecided, CallBegan, RunResumed
 from treadle.ports.approval import Decision
 from treadle.testing import FunctionModel, calls
@@ -98,6 +99,7 @@ async def test_somebody_is_asked_whether_it_runs_again(decision: Decision, made:
     did: list[str] = []
     agent = agent_with(did, on_unknown="ask")
     store = await paused(agent)
+    key = ""
     for _ in range(3):
         await die_in_the_call(store)
         result = await agent.resume("r", store=store)
@@ -105,7 +107,8 @@ async def test_somebody_is_asked_whether_it_runs_again(decision: Decision, made:
         assert AGAIN in await pending_reason(store)
         again = await agent.resume("r", store=store)
         assert again.stop_reason == "paused", "it was not decided meanwhile"
-    result = await agent.resume("r", store=store, decisions={"c1": decision})
+        key = again.pending[0].call_id
+    result = await agent.resume("r", store=store, decisions={key: decision})
 
     assert did == made
     assert result.stop_reason == "answer"
@@ -120,8 +123,8 @@ async def test_it_is_decided_while_the_run_asks_again() -> None:
     await die_in_the_call(store)
     run = agent.resume("r", store=store)
     async for event in run:
-        if event.type == "approval.requested":
-            await run.decide({"c1": Approve()})
+        if isinstance(event, ApprovalRequested):
+            await run.decide({event.call_id: Approve()})
     result = await run
 
     if result.stop_reason == "paused":  # it paused before the decision was heard

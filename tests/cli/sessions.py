@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
 SECONDS = 20.0
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -20,9 +21,9 @@ os.execv(sys.executable, [sys.executable, "-m", "treadle", *sys.argv[1:]])
 
 
 class Session:
-    """A program on a terminal, and what it has shown."""
+    """A program on a terminal, at work in a folder, and what it has shown."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, folder: Path = ROOT) -> None:
         self._outer, inner = os.openpty()
         self.shown = ""
         self._seen = 0
@@ -32,8 +33,8 @@ class Session:
             stdout=inner,
             stderr=inner,
             start_new_session=True,
-            env={**os.environ, "TERM": "dumb"},
-            cwd=Path(__file__).parents[2],
+            env={**os.environ, "TERM": "dumb", "PYTHONPATH": str(ROOT)},
+            cwd=folder,
         )
         os.close(inner)
 
@@ -69,8 +70,8 @@ class Session:
         os.close(self._outer)
 
 
-def start(started: list[Session], *words: str) -> Session:
+def start(started: list[Session], *words: str, folder: Path = ROOT) -> Session:
     """Start a program on a terminal of its own."""
-    session = Session(*words)
+    session = Session(*words, folder=folder)
     started.append(session)
     return session

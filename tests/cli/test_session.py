@@ -7,6 +7,8 @@ import select
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,36 +89,46 @@ def test_a_yes_typed_too_early_is_none(started: list[Session]) -> None:
 
 
 def test_ctrl_c_at_the_question_runs_nothing(started: list[Session], tmp_path: Path) -> None:
-    """Whoever leaves the question open has not said yes."""
-    session = start(started, "chat", "tests.cli.asking:asker")
+    """Whoever leaves the question open has not said yes; after a yes the same command runs."""
+    session = start(started, "chat", "tests.cli.asking:asker", folder=tmp_path)
     session.until("> ")
-    session.type(f"touch {tmp_path}/made\n")
-    session.until("Run this? [y/N] ")
-    session.type(CTRL_C)
-    session.until("[cancelled: Interrupted.]\n> ")
+    for answer, shown in ((CTRL_C, "[cancelled: Interrupted.]\n> "), ("y\n", "[exit code 0]'\n> ")):
+        assert os.listdir(tmp_path) == []
+        session.type("touch made\n")
+        session.until("Run this? [y/N] ")
+        session.type(answer)
+        session.until(shown)
 
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["made"]
 
 
 def test_ctrl_c_stops_a_command(started: list[Session], tmp_path: Path) -> None:
     """A command that runs ends with the run; nothing of it is left."""
-    session = start(started, "chat", "tests.cli.asking:asker")
+    sleep = f"sleep 300.{os.getpid()}"
+    session = start(started, "chat", "tests.cli.asking:asker", folder=tmp_path)
     session.until("> ")
-    session.type(f"echo $$ > {tmp_path}/pid; sleep 300 & sleep 300\n")
+    session.type(f"touch begun; {sleep} & {sleep}\n")
     session.until("Run this? [y/N] ")
     session.type("y\n")
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-        select.select([], [], [], 0.01)
+    assert _becomes(lambda: (tmp_path / "begun").exists() and _running(sleep) == 2)
     session.type(CTRL_C)
     session.until("[cancelled: Interrupted.]\n> ")
 
-    left = subprocess.run(
-        ["ps", "-o", "stat=", "-g", (tmp_path / "pid").read_text().strip()],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert [line for line in left.stdout.split() if not line.startswith("Z")] == []
+    assert _becomes(lambda: _running(sleep) == 0)
+
+
+def _running(command: str) -> int:
+    """How many processes run a command."""
+    found = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True)
+    return found.stdout.splitlines().count(command)
+
+
+def _becomes(true: Callable[[], bool]) -> bool:
+    """Whether it is so before long."""
+    until = time.monotonic() + SECONDS
+    while not true() and time.monotonic() < until:
+        select.select([], [], [], 0.02)
+    return true()
 
 
 def test_an_interrupted_run_prints_what_there_was() -> None:

@@ -15,7 +15,8 @@ class Rogue:
     """What the server has seen, and how it behaves.
 
     `status` is what calls are answered with; `sessions` are those that it knows; `token` is what it
-    wants; `elsewhere` is where it sends everybody. `released` lets calls of `hang` end.
+    wants; `elsewhere` is where it sends everybody. `released` lets calls of `hang` end. Calls have
+    `body` as their answer, or their own headers when it `repeats`, or none when it `cuts`.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,9 @@ class Rogue:
         self.token = ""
         self.elsewhere = ""
         self.released = threading.Event()
+        self.body = b""
+        self.packing = ""
+        self.repeats = self.cuts = False
 
     def of(self, method: str) -> list[dict[str, str]]:
         """The headers of all requests of one method."""
@@ -82,6 +86,14 @@ class Exchange(BaseHTTPRequestHandler):
             self.reply(message, {"Mcp-Session-Id": session})
         elif headers.get("mcp-session-id", "s1") not in rogue.sessions:
             self.send(404, None, {})
+        elif method == "tools/call" and rogue.cuts:
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+        elif method == "tools/call" and rogue.body:
+            self.send(200, rogue.body, {"Content-Encoding": rogue.packing} if rogue.packing else {})
+        elif method == "tools/call" and rogue.repeats:
+            error = {"code": 1, "message": f"I was sent {headers}"}
+            self.send(200, {"jsonrpc": "2.0", "id": message["id"], "error": error}, {})
         elif method == "tools/call" and rogue.status != 200:
             self.send(rogue.status, None, {})
         else:
@@ -107,7 +119,8 @@ class Exchange(BaseHTTPRequestHandler):
 
     def send(self, status: int, value: Any, headers: dict[str, str]) -> None:
         """Send an answer."""
-        body = json.dumps(value).encode() if value is not None else b""
+        whole = value if isinstance(value, bytes) else json.dumps(value).encode()
+        body = b"" if value is None else whole
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -23,8 +23,11 @@ PLAN: dict[str, Any] = {
     "deaf": False,  # goes on when its input ends and when it is asked to stop
     "child": "",  # a file for the PID of a process of its own
     "name": "rogue",
+    "strict": False,  # ends when the first message is not the handshake
+    "list": {},  # in place of a list of tools, when it is None
 }
 RESULTS: dict[str, Any] = {}
+LISTINGS: list[None] = []
 
 
 def say(message: dict[str, Any]) -> None:
@@ -106,6 +109,21 @@ def echo(_: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return text(json.dumps(arguments))
 
 
+def raw(request: dict[str, Any], arguments: dict[str, Any]) -> None:
+    """Write a line as it is."""
+    line = arguments["line"].replace("$ID", json.dumps(request["id"]))
+    sys.stdout.buffer.write(line.encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def storm(_: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Say again and again that the list has changed."""
+    PLAN["tools"].append({"name": "grown", "inputSchema": {"type": "object"}})
+    for _ in range(arguments["times"]):
+        say({"method": "notifications/tools/list_changed"})
+    return text("calm")
+
+
 Tool = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any] | None]
 TOOLS: dict[str, Tool] = {
     "crash": crash,
@@ -117,6 +135,9 @@ TOOLS: dict[str, Tool] = {
     "environment": lambda _, __: text(json.dumps(dict(os.environ))),
     "folder": lambda _, __: text(os.getcwd()),
     "grow": grow,
+    "raw": raw,
+    "storm": storm,
+    "listings": lambda _, __: text(str(len(LISTINGS))),
     "count": count,
     "ask": asking,
     "refuse": refuse,
@@ -149,7 +170,9 @@ def answer(message: dict[str, Any]) -> None:
             result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": facts}
             say({"id": request_id, "result": result})
         case "tools/list":
-            say({"id": request_id, "result": page(params.get("cursor"))})
+            LISTINGS.append(None)
+            listed = page(params.get("cursor")) if PLAN["list"] is not None else None
+            say({"id": request_id, "result": listed})
         case "tools/call":
             arguments: dict[str, Any] = params.get("arguments") or {}
             found = TOOLS.get(params["name"], echo)(message, arguments)
@@ -175,6 +198,9 @@ def main() -> None:
         for _ in range(PLAN["flood"] // len(line)):
             sys.stderr.buffer.write(line)
     for line in sys.stdin:
+        if PLAN["strict"] and json.loads(line)["method"] != "initialize":
+            os._exit(7)
+        PLAN["strict"] = False
         if not PLAN["silent"]:
             answer(json.loads(line))
     while PLAN["deaf"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from tests.mcp.http_rogue import Rogue, rogue_http
 from tests.mcp.parts import ask, becomes, result
 from treadle import Agent, ConfigError, MCPFailed, RunContext
 from treadle.mcp import MCP, Bearer
+from treadle.mcp.lines import MOST_LINE
 from treadle.testing import ScriptedModel, calls
 
 
@@ -183,3 +185,47 @@ def test_options_that_are_unknown() -> None:
         MCP.stdio("x", 3)  # pyright: ignore[reportArgumentType] on purpose
     with pytest.raises(ConfigError, match="token is empty"):
         Bearer(" ")
+
+
+async def test_headers_that_a_server_repeats(rogue: Rogue) -> None:
+    """What was sent with a call only, or came from a function, is not shown either."""
+
+    def key(_: RunContext[Any]) -> str:
+        return "of-this-call-999"
+
+    headers = {"X-Api-Key": key}
+    client = MCP.http(rogue.url, name="r", headers=headers, auth=Bearer(lambda: "of-now-123456"))
+    rogue.repeats = True
+    async with client:
+        found = await result(client, "echo")
+    assert "code 1" in found.text
+    assert "of-this-call" not in found.text
+    assert "of-now" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("body", "packing", "said"),
+    [
+        (gzip.compress(b"a" * 1000), "gzip", "packs its answers with 'gzip'"),
+        (b"a" * (MOST_LINE + 1), "", "more than 67108864 bytes"),
+        (b"{nope", "", "Failed to parse JSON response"),
+    ],
+)
+async def test_answers_of_any_size(rogue: Rogue, body: bytes, packing: str, said: str) -> None:
+    """An answer cannot fill the memory, packed or not."""
+    rogue.body, rogue.packing = body, packing
+    async with MCP.http(rogue.url, name="r", timeout=20) as client:
+        found = await result(client, "echo")
+    assert said in found.text
+    assert "\n" not in found.text
+
+
+async def test_a_connection_that_is_cut_in_a_call(rogue: Rogue) -> None:
+    """It is told why, not that somebody closed it."""
+    rogue.cuts = True
+    async with MCP.http(rogue.url, name="r", timeout=20) as client:
+        found = await result(client, "echo")
+        rogue.cuts = False
+        again = await result(client, "echo")
+    assert "without sending" in found.text
+    assert again.text == "{}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.mcp.parts import descriptors, gone, is_alive, result, server
+from tests.mcp.parts import becomes, descriptors, gone, is_alive, result, rogue, server
 from tests.tools.parts import Asked
 from treadle import Agent, MCPFailed
 from treadle.mcp import MCP
@@ -177,3 +180,78 @@ def test_a_loop_that_was_closed_around_it() -> None:
         task.cancel()
     loop.run_until_complete(asyncio.wait(left))
     loop.close()
+
+
+async def _restarted(client: MCP) -> list[str]:
+    """Kill the process, and make calls that all wait for the next one."""
+    async with client:
+        pid = int((await result(client, "pid")).text)
+        os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(0.3)  # until the connection has noticed
+        async with asyncio.TaskGroup() as tasks:
+            found = [tasks.create_task(result(client, "echo")) for _ in range(5)]
+    return [each.result().text for each in found]
+
+
+def test_one_client_in_two_loops() -> None:
+    """What waited in the first loop leaves nothing that the second trips over."""
+    client = server("pid", "echo")
+    for _ in range(2):
+        assert not [each for each in asyncio.run(_restarted(client)) if "loop" in each]
+
+
+def test_a_forked_process_that_ends() -> None:
+    """It leaves the server alone, which is its parent's."""
+    loop = asyncio.new_event_loop()
+    client = server("pid", "echo")
+    loop.run_until_complete(client.open())
+    child = os.fork()
+    if child == 0:
+        del client
+        gc.collect()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert loop.run_until_complete(result(client, "echo", x=1)).text == '{"x": 1}'
+    loop.run_until_complete(client.close())
+    loop.close()
+
+
+PARENT = """
+import asyncio, os, sys
+from treadle.mcp import MCP
+async def main():
+    client = MCP.stdio(*sys.argv[1:], name="r")
+    await client.open()
+    print(client._link.remote._connection._child.pid, flush=True)
+    os.kill(os.getpid(), 9)
+asyncio.run(main())
+"""
+
+
+async def test_when_this_process_is_killed() -> None:
+    """A server goes then, too, even one that does not want to."""
+    parent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PARENT, *rogue("echo", deaf=True)), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await parent.communicate()
+    pid = int(out)
+    assert is_alive(pid)
+    assert await gone(pid, 15)
+
+
+async def test_cancelled_anywhere(recwarn: pytest.WarningsRecorder) -> None:
+    """Whenever whoever opens it is cancelled, nothing is left, and nothing complains."""
+
+    async def live() -> None:
+        async with server("echo") as client:
+            await result(client, "echo")
+
+    before = descriptors()
+    for step in range(30):
+        task = asyncio.ensure_future(live())
+        await asyncio.wait([task], timeout=step * 0.008)
+        task.cancel()
+        await asyncio.wait([task])
+    gc.collect()
+    assert await becomes(lambda: descriptors() == before)
+    assert not recwarn.list

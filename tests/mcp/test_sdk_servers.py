@@ -139,6 +139,7 @@ async def test_a_client_that_is_open_already() -> None:
     async with opened() as theirs:
         async with MCP.session(theirs, name="w") as client:
             await use(client)
+            await asyncio.to_thread(lambda: asyncio.run(use(client)))
         async with MCP.session(theirs, name="w") as client:
             assert len(client.tools) == 3
 

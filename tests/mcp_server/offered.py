@@ -160,3 +160,14 @@ server = MCPServer(
     prompts=[review],
     resources={"docs:///hello": "Hello.", "docs:///numbers/{id}": number},
 )
+
+
+@tool
+async def stubborn(folder: str) -> str:
+    """Do not end, whoever asks."""
+    await asyncio.to_thread(Path(folder, "held").touch)
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            continue

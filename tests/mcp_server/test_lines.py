@@ -258,3 +258,38 @@ async def test_a_closed_standard_input_is_told() -> None:
 
     assert process.returncode in (0, 2)
     assert b"Traceback" not in err
+
+
+async def test_requests_that_are_none_are_refused() -> None:
+    """Whoever waits for an answer gets one; what only some call JSON is read as it is meant."""
+    async with started("offered:add") as process:
+        line = Line(process)
+        await line.hello()
+        for bad in ('"params": []', '"params": 5, "x": "\\ud800"', '"id": "b", "method": 7'):
+            await line.send(b'{"jsonrpc": "2.0", "id": "a", "method": "ping", %s}\n' % bad.encode())
+            refusal = await line.heard()
+            assert (refusal["id"], refusal["error"]["code"]) in {("a", -32600), ("b", -32600)}
+        await line.send(b'{"jsonrpc": "2.0", "id": "c\\ud800", "method": "ping"}\n')
+        assert (await line.heard())["id"] == "c?"
+        one = b'{"jsonrpc": "2.0", "id": %d, "method": "ping"}'
+        await line.send(b"[" + one % 8 + b"," + one % 9 + b"]\n")
+        assert {(await line.heard())["id"] for _ in range(2)} == {8, 9}
+
+
+@pytest.mark.parametrize("how", ["leave", "signal", "two signals"])
+async def test_a_call_that_does_not_want_to_end(how: str, tmp_path: Path) -> None:
+    """The process ends all the same, some seconds later; at a second signal at once."""
+    async with started("offered:stubborn") as process:
+        line = Line(process)
+        await line.hello()
+        await line.begin("tools/call", name="stubborn", arguments={"folder": str(tmp_path)})
+        assert await becomes(tmp_path / "held")
+        if how == "leave":
+            assert await line.leave() == 1
+            return
+        process.send_signal(signal.SIGINT)
+        if how == "two signals":
+            await asyncio.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+        code = await asyncio.wait_for(process.wait(), SECONDS)
+    assert code == (1 if how == "signal" else 130)

@@ -222,6 +222,37 @@ def test_what_is_no_module(folder: Path, write: Write) -> None:
         load_folder(folder)
 
 
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("__all__ = 5", "has an __all__ that is no list of names"),
+        ("__all__ = [['f']]", "has an __all__ that is no list of names"),
+        ("__all__ = 'f'", "has an __all__ that is no list of names"),
+        ("tools = {}", "is {}, which is neither a tool nor gives one"),
+        ("tools = []\ntools.append(tools)", "failed: RecursionError"),
+        ("class C: ...\ntools = [C]", "gives <it.C object at .*, which is no tool"),
+        ("class C:\n    def __repr__(self): 1/0\ntools = C()", "failed: ZeroDivisionError"),
+        ("class C:\n    def __getattr__(self, name): 1/0\ntools = C()", "ZeroDivisionError"),
+    ],
+)
+def test_what_a_module_calls_its_tools_and_is_none(
+    folder: Path, write: Write, source: str, problem: str
+) -> None:
+    """Whatever it is, the error is ours, and says of which module."""
+    write("it.py", source)
+
+    with pytest.raises(PluginFailed, match=f"The plugin 'it' in '.*' .*{problem}"):
+        load_folder(folder)
+    assert mine(folder) == []
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_a_path_that_names_nothing_is_refused(path: str) -> None:
+    """An empty one, of a setting that is missing, is not the folder that one happens to be in."""
+    with pytest.raises(ConfigError, match=r"name a folder, with '\.' for the one you are in"):
+        load_folder(path)
+
+
 def test_what_is_no_folder(tmp_path: Path) -> None:
     """Nothing, and a file, are told; an empty folder has no tools."""
     with pytest.raises(PluginFailed, match=r"Cannot read the folder '.*gone': No such file"):

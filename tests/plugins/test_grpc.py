@@ -95,6 +95,23 @@ async def test_headers_go_along_and_are_shown_nowhere(serve: Serve) -> None:
     assert [sent["authorization"] for sent in plugin.headers] == ["Bearer hush-hush"] * 6
 
 
+async def test_a_server_that_repeats_its_headers_tells_no_secret(serve: Serve) -> None:
+    """In its errors, which the model, the log and the journal get."""
+
+    def refuse(_: Any, __: Any, context: Any) -> bytes:
+        raise context.abort(grpc.StatusCode.ABORTED, f"{dict(context.invocation_metadata())}")
+
+    headers = {"Authorization": "Bearer hush-hush", "x-tenant": "t1"}
+    async with connect_grpc(serve(Plugin(execute=refuse)), headers=headers) as plugins:
+        result = await run_calls(plugins.tools, ("echo", {}))
+
+    told = result.tool_results[0].text
+    assert "ABORTED: " in told
+    assert "'authorization': '[hidden]'" in told
+    assert "'x-tenant': 't1'" in told
+    assert "hush" not in told
+
+
 @pytest.mark.parametrize("method", LOADING)
 async def test_any_failure_rolls_back_all(serve: Serve, method: str) -> None:
     """Of three servers the second fails: nothing is loaded, and every connection is closed."""

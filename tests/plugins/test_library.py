@@ -280,3 +280,15 @@ def test_answers() -> None:
     assert answer_of("a", {"result": [1], "error": None, "images": None}) == [1]
     with pytest.raises(ToolError, match="no"):
         answer_of("a", {"result": 1, "error": "no"})
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [("no", "no"), ({"a": 1}, '{"a": 1}'), ("", "Tool 'a' failed, and does not say why.")],
+)
+def test_an_error_says_something(error: object, told: str) -> None:
+    """The model is told the library's text, or that there is none."""
+    with pytest.raises(ToolError) as caught:
+        answer_of("a", {"error": error})
+
+    assert str(caught.value) == told

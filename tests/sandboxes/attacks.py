@@ -1,66 +1,11 @@
-"""What a command may try, and which back ends contain it: the table of the docs.
-
-An attack is a Python program that prints REACHED when it got what it wanted. `place` has the paths
-and numbers that it needs, and `harm` looks from outside for what it has done.
-"""
+"""What a command may try, and which back ends contain it: the table of the docs."""
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-from tests.tools.builtin.left import running
-from treadle.sandboxes import SandboxLimits
-
-MB = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What is around a sandbox: a folder beside the workspace, a process, sockets, a terminal."""
-
-    workspace: Path
-    outside: Path
-    victim: int
-    tcp: int
-    udp: int
-    abstract: str
-    terminal: str
-    own_file: str
-    heard: Callable[[], bool]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attack:
-    """One row of the table. `local` is whether the back end that contains little contains it."""
-
-    title: str
-    program: str
-    bubblewrap: bool = True
-    landlock: bool = True
-    local: bool = False
-    depends: bool = False
-    """Whether it is up to the user and the machine what comes of it without walls."""
-    limits: SandboxLimits = field(default_factory=SandboxLimits)
-    seconds: float = 20
-    harm: Callable[[Place], bool] = lambda _: False
-
-    def contained_by(self, backend: str) -> bool:
-        """Return what the docs say."""
-        contained: bool = getattr(self, backend)
-        return contained
-
-    def written_for(self, place: Place) -> str:
-        """Return the program, with what is around it."""
-        names: dict[str, Any] = {
-            name: str(value) if isinstance(value, Path) else value
-            for name, value in ((name, getattr(place, name)) for name in place.__slots__)
-            if not callable(value)
-        }
-        return f"import os, sys, socket, time, ctypes\nplace = {names!r}\n{self.program}"
+from tests.sandboxes.attack import Attack, Place
+from tests.sandboxes.bombs import BOMBS
 
 
 def _mode(place: Place) -> bool:
@@ -105,6 +50,7 @@ print('REACHED')
     ),
     Attack(
         title="change the mode or times of a file outside",
+        docker_for_root=False,
         program="""
 os.symlink(place['outside'], 'way')
 folder = os.open('.', os.O_RDONLY)
@@ -135,6 +81,7 @@ for change in (
     ),
     Attack(
         title="change attributes of a file outside that may be read, or keep others from it",
+        docker_for_root=False,
         program="""
 import fcntl
 program = os.open('/usr/bin/env', os.O_RDONLY)
@@ -171,6 +118,8 @@ for pid in (place['victim'], os.getppid()):
     ),
     Attack(
         title="change settings of the kernel, by `/proc`",
+        docker=False,
+        docker_for_root=False,
         program="""
 for folder, _, files in os.walk('/proc'):
     for name in files:
@@ -183,6 +132,7 @@ for folder, _, files in os.walk('/proc'):
     ),
     Attack(
         title="read what the kernel tells root only",
+        docker_for_root=False,
         program="""
 for name in ('kcore', 'kmsg', 'kpagecount', 'kpageflags', 'slabinfo', 'timer_list', 'vmallocinfo'):
     try:
@@ -235,6 +185,8 @@ for make in (
     ),
     Attack(
         title="reach the host of a virtual machine (vsock)",
+        docker=False,
+        docker_for_root=False,
         program="socket.socket(40, socket.SOCK_STREAM); print('REACHED')",
         depends=True,
     ),
@@ -280,6 +232,8 @@ for change in (
     ),
     Attack(
         title="leave a program that runs as its owner",
+        docker=False,
+        docker_for_root=False,
         program="""
 for mode in (0o4755, 0o2755):
     for make in (
@@ -315,150 +269,5 @@ print('REACHED')
         program="os.close(os.open(place['own_file'], os.O_WRONLY | os.O_APPEND)); print('REACHED')",
         depends=True,
     ),
-    Attack(
-        title="fork without end",
-        program="""
-count = 0
-try:
-    while count < 300:
-        if os.fork() == 0:
-            time.sleep(30)
-            os._exit(0)
-        count += 1
-except OSError:
-    pass
-time.sleep(0.3)
-print('REACHED' if count > 60 else count)
-""",
-        local=True,
-        limits=SandboxLimits(processes=50),
-    ),
-    Attack(
-        title="take memory without end, in one process",
-        program="""
-held = []
-try:
-    while len(held) < 60:
-        held.append(bytearray(10_000_000))
-except MemoryError:
-    pass
-print('REACHED' if len(held) == 60 else len(held))
-""",
-        local=True,
-        limits=SandboxLimits(memory=200 * MB),
-    ),
-    Attack(
-        title="take memory without end, in several processes or shared between them",
-        program="""
-import mmap
-for _ in range(8):
-    if os.fork() == 0:
-        held = bytearray(b'x' * 80_000_000)
-        time.sleep(8)
-        os._exit(0)
-shared = mmap.mmap(-1, 300_000_000)
-for at in range(0, 300_000_000, 4096):
-    shared[at] = 1
-time.sleep(3)
-print('REACHED')
-""",
-        local=True,
-        limits=SandboxLimits(memory=200 * MB),
-    ),
-    Attack(
-        title="take memory without end, for tables of memory that is not used",
-        program="""
-import mmap
-size = 200 << 30
-libc = ctypes.CDLL(None)
-libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
-flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # that is not counted against what there is
-at = libc.mmap(None, size, mmap.PROT_READ, flags, -1, 0)
-libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(size), mmap.MADV_NOHUGEPAGE)
-for page in range(0, size, 1 << 21):
-    ctypes.string_at(at + page, 1)
-time.sleep(1)
-print('REACHED')
-""",
-        local=True,
-        limits=SandboxLimits(memory=200 * MB),
-    ),
-    Attack(
-        title="hide memory in files without a name, or in segments of System V",
-        program="""
-libc = ctypes.CDLL(None)
-print('REACHED' if libc.memfd_create(b'x', 0) >= 0 or libc.shmget(0, 4096, 0o1600) >= 0 else '')
-""",
-    ),
-    Attack(
-        title="hide memory in shared mappings that nobody looks at, or in sockets",
-        program="""
-import mmap
-shared = mmap.mmap(-1, 90_000_000)
-for at in range(0, 90_000_000, 9_000_000):
-    shared[at : at + 9_000_000] = b'x' * 9_000_000
-    shared.madvise(mmap.MADV_DONTNEED)
-time.sleep(0.5)
-print('REACHED' if shared[9_000_000] == 120 else '')
-""",
-        bubblewrap=False,
-        landlock=False,
-        limits=SandboxLimits(memory=60 * MB),
-    ),
-    Attack(
-        title="fill the workspace with one file",
-        program="""
-import signal
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-with open('large', 'wb', 0) as file:
-    for _ in range(30):
-        file.write(bytes(1_000_000))
-print('REACHED')
-""",
-        local=True,
-        limits=SandboxLimits(file_size=10 * MB),
-    ),
-    Attack(
-        title="fill the folder for temporary files",
-        program="""
-places = [os.environ['TMPDIR']]
-if places == ['/tmp']:
-    places.append('/dev/shm')
-for folder in places:
-    try:
-        for n in range(30):
-            with open(f'{folder}/{n}', 'wb', 0) as file:
-                assert file.write(bytes(1_000_000)) == 1_000_000
-        print('REACHED')
-    except (OSError, AssertionError) as error:
-        print(error)
-""",
-        landlock=False,
-        limits=SandboxLimits(tmp_size=10 * MB),
-    ),
-    Attack(
-        title="make files in the folders of the system",
-        program="""
-for folder in ('/', '/dev', '/etc', '/home', '/run', '/usr', '/var', '/var/tmp'):
-    try:
-        os.open(folder, os.O_TMPFILE | os.O_WRONLY)
-        print('REACHED')
-    except OSError:
-        pass
-""",
-    ),
-    Attack(
-        title="stay as a daemon after the time is out",
-        program="""
-for _ in range(2):
-    if os.fork():
-        time.sleep(60)
-    os.setsid()
-time.sleep(60)
-""",
-        local=True,
-        seconds=1,
-        harm=lambda place: bool(running(str(place.workspace))),
-    ),
+    *BOMBS,
 )

@@ -15,7 +15,8 @@ from shutil import which
 import pytest
 
 import treadle.tools.builtin.launcher
-from tests.sandboxes.attacks import Place
+from tests.sandboxes.attack import Place
+from tests.sandboxes.own_docker import MISSING, OwnDocker, can_start
 from treadle.ports.command_runner import Command, CommandEnd
 from treadle.sandboxes import Sandbox
 from treadle.sandboxes.found import Backend
@@ -33,8 +34,32 @@ SLEEPER = "import time; time.sleep(600)"
 def available(backend: Backend) -> Backend:
     """Return a back end that can be tested here, or skip."""
     if backend == "bubblewrap" and which("bwrap") is None and not NEEDED:
-        pytest.skip("there is no bubblewrap here; make bubblewrap")
+        pytest.skip("there is no bubblewrap here; make sandboxes")
     return backend
+
+
+@pytest.fixture(scope="session")
+def own_docker() -> Iterator[OwnDocker]:
+    """A docker engine with an image."""
+    if not can_start():
+        if NEEDED:
+            pytest.fail(MISSING)
+        pytest.skip(MISSING)
+    engine = OwnDocker()
+    try:
+        engine.start()
+        engine.make_image()
+        yield engine
+    finally:
+        engine.close()
+
+
+@pytest.fixture
+def docker(own_docker: OwnDocker, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnDocker]:
+    """The engine that is talked to; a test leaves no container there."""
+    monkeypatch.setenv("DOCKER_HOST", own_docker.host)
+    yield own_docker
+    assert own_docker.containers() == []
 
 
 def _listening(kind: int, address: object, family: int, stack: ExitStack) -> socket.socket:

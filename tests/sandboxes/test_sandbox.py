@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandboxes.attacks import Place
+from tests.sandboxes.attack import Place
 from tests.sandboxes.conftest import PYTHON, Run, available
 from tests.tools.builtin.left import running
 from treadle import ConfigError
@@ -47,10 +47,56 @@ async def test_temporary_files_are_gone_afterwards(
     """What a command puts there does not stay, however it is protected."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    end = await run(walls, "mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/c; echo done")
+    end = await run(
+        walls, "mkdir -p $TMPDIR/a/b/d; touch $TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b; echo done"
+    )
 
     assert end.output == "done\n"
     assert os.listdir(tmp_path) == ["work"]
+
+
+async def test_temporary_folders_are_gone_however_deep(
+    run: Run, this_python: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Deeper than a path may be long, and than functions may call each other."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    program = """
+import os
+os.chdir(os.environ["TMPDIR"])
+for _ in range(1500):
+    os.mkdir("deeper")
+    os.chdir("deeper")
+open("file", "w").close()
+"""
+    end = await run(this_python, f"exec {PYTHON} -I -S -c '{program}'")
+
+    assert (end.output, end.exit_code) == ("", 0)
+    assert os.listdir(tmp_path) == ["work"]
+
+
+@pytest.mark.parametrize("place", ["landlock", "local"])
+async def test_no_room_for_temporary_files_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: Backend
+) -> None:
+    """As why the command did not begin, and not by how this program is made."""
+    sandbox = Sandbox(backend=place)
+    await asyncio.to_thread(sandbox.check)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+
+    end = await run(sandbox, "touch ran")
+
+    assert end.ending == "not_started"
+    assert "folder for its temporary files: No such file or directory: /" in end.reason
+    assert "Traceback" not in end.reason
+
+
+async def test_a_command_that_is_no_text_is_told(run: Run, walls: Sandbox) -> None:
+    """However long it is, at once, and without the command."""
+    end = await run(walls, "echo \ud800" + "x" * 100_000)
+
+    assert end.ending == "not_started"
+    assert "can't encode character '\\ud800' in position 5" in end.reason
+    assert len(end.reason) < 200
 
 
 async def test_of_the_environment_what_is_named_is_passed(
@@ -264,9 +310,20 @@ async def test_without_bubblewrap_there_is_landlock(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"backend": "docker"}, "backend='docker'): write one of 'auto', 'bubblewrap'"),
+        ({"backend": "podman"}, "backend='podman'): write one of 'auto', 'bubblewrap'"),
+        ({"backend": "docker"}, "image=''): name an image that is on this machine"),
+        ({"image": "-v"}, "image='-v'): name an image that is on this machine"),
         ({"env": "HOME"}, "env='HOME'): give a tuple, like ('HOME',)"),
         ({"env": ("A=B",)}, "'A=B' is no name of a variable"),
+        ({"env": (1,)}, "1 is no name of a variable"),
+        ({"env": None}, "env=None): give a tuple"),
+        ({"env": ("HOME",)}, "a command has its own HOME"),
+        ({"network": "off"}, "network='off'): give a bool"),
+        ({"read_only": 1}, "read_only=1): give a bool"),
+        ({"limits": None}, "limits=None): give a SandboxLimits"),
+        ({"bwrap": None}, "bwrap=None): give a str"),
+        ({"readable": (None,)}, "None is no path"),
+        ({"writable": ("a\0b",)}, "'a\\x00b' is no path"),
         ({"readable": "/usr"}, "readable='/usr'): give a tuple"),
         ({"readable": ("/",)}, "readable=...): '/' is no folder for a sandbox"),
         ({"writable": ("/no/such/place",)}, "writable=...): there is no '/no/such/place'"),
@@ -280,7 +337,7 @@ def test_options_of_no_use_are_refused(options: dict[str, object], told: str) ->
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, "1", True])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "1", True, 2**63])
 def test_limits_of_no_use_are_refused(value: object) -> None:
     """A limit is a whole number above 0."""
     with pytest.raises(ConfigError, match="give a whole number above 0"):

@@ -53,9 +53,9 @@ async def test_each_step_in_a_process_of_its_own(kept: Kept) -> None:
     run_id = kept.id("r")
     await agent_of(BATCH).run("go", conversation=kept.id(), run_id=run_id, store=kept.open())
     for decisions, waiting in (
-        ({"s": Edit({"name": "Ann"}, by="alice")}, ["s", "p"]),
-        ({"p": Approve(by="bob", note="fine")}, ["s"]),
-        ({"s": Edit({"name": "Carl"})}, []),
+        ({"s": Edit({"name": "Ann"}, by="alice")}, ["s#2", "p"]),
+        ({"p": Approve(by="bob", note="fine")}, ["s#2"]),
+        ({"s#2": Edit({"name": "Carl"})}, []),
     ):
         store = await kept.reopen()
         conversation = await kept.conversation()

@@ -124,6 +124,7 @@ class Actor:
             work.recorder.ledger.check()
         work.runner.notes.update(plan.notes)
         work.runner.answers = standing.answers
+        work.runner.questions = {name: asked.question for name, asked in standing.asked.items()}
         if len(run) == 1:  # alone, it needs no batch
             begun, batch = [run[0].id], None
         else:
@@ -147,7 +148,7 @@ class Actor:
     ) -> None:
         """Write the reply, what is asked about it, and which calls begin."""
         work = self._work
-        asked = [asked_of(work, call, ruling) for call, ruling in plan.ask]
+        asked = [asked_of(work, standing, call, ruling) for call, ruling in plan.ask]
         if reply is not None:
             answers = Answers(standing.calls, begun=begun)
             await work.say(reply, answers, [*plan.audit, *asked])
@@ -155,7 +156,7 @@ class Actor:
             await work.recorder.calls_began(begun, *plan.audit, *asked)
         for (call, _), entry in zip(plan.ask, asked, strict=True):
             standing.asked[call.id] = entry
-            work.tell(ApprovalRequested, call.id, call.name, call.arguments, entry.reason)
+            work.tell(ApprovalRequested, entry.key, call.name, call.arguments, entry.reason)
 
     async def _run_batch(self, batch: Batch, standing: Standing, plan: Plan) -> None:
         """Run these calls. Every outcome is taken in, also when the run is cancelled meanwhile."""

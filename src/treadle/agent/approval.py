@@ -54,7 +54,7 @@ def pending_of(view: View, call_id: str, path: str = "") -> list[PendingCall]:
 
 def pending_call(call: ToolCall, asked: ApprovalAsked, path: str = "") -> PendingCall:
     """Return what is told of a call that waits."""
-    return PendingCall(call.id, call.name, call.arguments, asked.reason, asked.schema, path)
+    return PendingCall(asked.key, call.name, call.arguments, asked.reason, asked.schema, path)
 
 
 class _Asking(Struct, frozen=True):
@@ -63,28 +63,38 @@ class _Asking(Struct, frozen=True):
     call: ToolCall
     asked: ApprovalAsked
     before: ApprovalDecided | None
-    registry: ToolRegistry | None
+    registry: ToolRegistry
     path: str
 
 
-def _asking(
-    view: View, call_id: str, registry: ToolRegistry | None = None, path: str = ""
-) -> _Asking | None:
-    """Find a call in a run or in the child runs in it."""
+def _asking(view: View, key: str, registry: ToolRegistry, path: str = "") -> _Asking | None:
+    """Find the question that a decision is about, in a run or in the child runs in it.
+
+    Raises:
+        InvalidInput: its call asks something else by now.
+    """
     opened = view.open
     if opened is None:
         return None
-    call = next((each for each in opened.calls if each.id == call_id), None)
-    if call is not None and call_id in opened.asked:
-        before = opened.decided.get(call_id)
-        return _Asking(call, opened.asked[call_id], before, registry, path)
+    for call in opened.calls:
+        asked = opened.asked.get(call.id)
+        if asked is not None and asked.key == key:
+            return _Asking(call, asked, opened.decided.get(call.id), registry, path)
+    call_id, _, number = key.rpartition("#")
+    asked = opened.asked.get(key) or (opened.asked.get(call_id) if number.isdecimal() else None)
+    if asked is not None:
+        raise InvalidInput(
+            f"Call {asked.call_id!r} asks something else by now; look at it, and decide on "
+            f"{asked.key!r}."
+        )
     for name, child in view.children.items():
         above = next(each for each in opened.calls if each.id == child.call_id)
-        delegate = None if registry is None else registry.delegates.get(above.name)
-        its = delegate.resolve().registry if isinstance(delegate, AgentDelegate) else None
-        found = _asking(child.view, call_id, its, f"{path}/{name}" if path else name)
-        if found is not None:
-            return found
+        delegate = registry.delegates.get(above.name)
+        if isinstance(delegate, AgentDelegate):
+            step = f"{path}/{name}" if path else name
+            found = _asking(child.view, key, delegate.resolve().registry, step)
+            if found is not None:
+                return found
     return None
 
 
@@ -98,32 +108,17 @@ def decided(
             arguments that the tool does not take. The calls go on waiting.
     """
     entries: list[ApprovalDecided] = []
-    for call_id, decision in decisions.items():
-        found = _asking(view, call_id, registry)
-        if found is None or found.registry is None:
+    for key, decision in decisions.items():
+        found = _asking(view, key, registry)
+        if found is None:
             known = ", ".join(repr(each.call_id) for each in pending(view)) or "none does"
-            raise InvalidInput(f"No call {call_id!r} waits for a decision; waiting: {known}.")
+            raise InvalidInput(f"No call {key!r} waits for a decision; waiting: {known}.")
         entry = _entry(decision, found.call, found.asked, found.registry, run_id)
         if found.before is None:
             entries.append(replace(entry, path=found.path) if found.path else entry)
         elif _what(found.before) != _what(entry):
-            raise InvalidInput(f"Call {call_id!r} was decided on before: {found.before.verdict}.")
+            raise InvalidInput(f"Call {key!r} was decided on before: {found.before.verdict}.")
     return entries
-
-
-def check_question(seen: dict[str, str], decisions: Decisions, view: View) -> None:
-    """Refuse decisions whose calls ask something else by now; `seen` is what they asked before.
-
-    Raises:
-        InvalidInput: somebody else has decided, and the call went on and asked again.
-    """
-    for call_id in decisions:
-        found = _asking(view, call_id)
-        digest = "" if found is None else found.asked.digest
-        if seen.setdefault(call_id, digest) != digest:
-            raise InvalidInput(
-                f"Call {call_id!r} asks something else by now; look at it, and decide again."
-            )
 
 
 def verdict_of(decision: Decision) -> Verdict:

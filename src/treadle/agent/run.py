@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Any, Generic
 
-from treadle.agent.approval import check_question, decided
+from treadle.agent.approval import decided
 from treadle.agent.bus import Reader
 from treadle.agent.conduct import conduct
 from treadle.agent.ending import Ending
@@ -123,11 +123,8 @@ class Run(Generic[OutputT]):
         if store is None:
             raise InvalidInput("Nothing is stored, so nothing can be decided later: pass store=.")
 
-        seen: dict[str, str] = {}
-
         def entries(view: View) -> Sequence[AnyEntry]:
             record_to_resume(view, self.id)
-            check_question(seen, decisions, view)
             return decided(decisions, view, work.setup.registry, self.id)
 
         await append_from_outside(store, self.conversation_id, entries)

@@ -187,8 +187,9 @@ def _run(plan: Plan, call: ToolCall, decision: ApprovalDecided | None) -> None:
         plan.notes[call.id] = EDITED
 
 
-def asked_of(work: Work, call: ToolCall, ruling: Ruling) -> ApprovalAsked:
+def asked_of(work: Work, standing: Standing, call: ToolCall, ruling: Ruling) -> ApprovalAsked:
     """Return the entry that a call waits for a decision."""
+    before = standing.asked.get(call.id)
     tool = work.setup.registry.get(call.name)
     return ApprovalAsked(
         run_id=work.start.run_id,
@@ -198,6 +199,7 @@ def asked_of(work: Work, call: ToolCall, ruling: Ruling) -> ApprovalAsked:
         reason=clean(ruling.reason),
         rule=clean(ruling.rule),
         holds="" if tool is None else work.runner.approvals.held_as(tool, call, ruling),
+        question=1 if before is None else before.question + 1,
     )
 
 
@@ -240,8 +242,9 @@ def tell_decided(work: Work, standing: Standing, entry: ApprovalDecided) -> None
     """Emit that somebody has decided on a call."""
     call = next((each for each in standing.calls if each.id == entry.call_id), None)
     if call is not None:
+        asked = standing.asked.get(call.id)
         work.tell(
             events.ApprovalDecided,
-            *(call.id, call.name, entry.verdict, call.arguments),
+            *(call.id if asked is None else asked.key, call.name, entry.verdict, call.arguments),
             *(entry.reason, entry.by, entry.rule),
         )

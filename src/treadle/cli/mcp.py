@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from treadle.tools.tool import Tool
 
 TOKEN = "TREADLE_MCP_TOKEN"  # noqa: S105 the name of a variable, not a token
 PORT = 8000
+LAST = 10.0
+"""Seconds that calls have to end; those that do not want to end with the process."""
 EPILOG = f"""\
 examples:
   treadle mcp my_agents:writer
@@ -165,7 +168,7 @@ async def _serve(
         if served is None:
             if terminal.stdin.isatty():
                 _say(terminal, f"Serving {names} over stdio, to a client that starts this command.")
-            return await _until_signal(lambda: server.serve_stdio(wires))
+            return await _until_signal(lambda: server.serve_stdio(wires), _ended(wires, terminal))
         return await _until_signal(
             lambda: server.serve_http(
                 host=served.host,
@@ -173,7 +176,8 @@ async def _serve(
                 token=served.token,
                 hosts=served.hosts,
                 on_ready=lambda address: _say(terminal, f"Serving {names} at {address}"),
-            )
+            ),
+            _ended(None, terminal),
         )
     finally:
         if keeping is not None:
@@ -211,17 +215,41 @@ def _say(terminal: Terminal, text: str) -> None:
     print(text, "Ctrl-C ends it.", file=terminal.stderr, flush=True)
 
 
-async def _until_signal(serve: Callable[[], Awaitable[None]]) -> int:
-    """Serve until that ends by itself or a signal comes; calls under way are ended in order."""
+def _ended(wires: Wires | None, terminal: Terminal) -> threading.Event:
+    """Return what is set when the client has left; some seconds later this process has ended.
+
+    A call that swallows its cancellation cannot keep it, nor one that blocks the event loop.
+    """
+    ended = threading.Event() if wires is None else wires.ended
+
+    def end() -> None:
+        ended.wait()
+        threading.Event().wait(LAST)
+        print(f"A call did not end within {LAST:g} s; it is cut off.", file=terminal.stderr)
+        terminal.stderr.flush()
+        os._exit(1)
+
+    threading.Thread(target=end, name="treadle-mcp-end", daemon=True).start()
+    return ended
+
+
+async def _until_signal(serve: Callable[[], Awaitable[None]], ended: threading.Event) -> int:
+    """Serve until that ends by itself or a signal comes; calls under way are ended in order.
+
+    A second signal ends the process at once.
+    """
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     codes = {signal.SIGINT: 130, signal.SIGTERM: 0}
     got: list[int] = []
 
     def stop(code: int) -> None:
-        if not got and task is not None:
+        if got:
+            os._exit(code or 1)
+        if task is not None:
             task.cancel()
         got.append(code)
+        ended.set()
 
     for number, code in codes.items():
         loop.add_signal_handler(number, stop, code)

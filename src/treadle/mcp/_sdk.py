@@ -14,6 +14,7 @@ from typing import Any
 from treadle.errors import ConfigError, MissingExtra
 from treadle.mcp.child import Child
 from treadle.mcp.exchange import CURRENT, Listeners, Protocol
+from treadle.mcp.lines import unreadable
 from treadle.mcp.listing import mend_tools
 from treadle.values import is_object
 
@@ -78,13 +79,15 @@ OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
 class Tap:
     """Stands between the SDK and a transport: mends lists, knows which request is whose.
 
-    `status` is that of the newest answer over HTTP that was an error.
+    `status` is that of the newest answer over HTTP that was an error, `secrets` what was sent and
+    must not be shown.
     """
 
     def __init__(self) -> None:
         self._methods: dict[str | int, str] = {}
         self.headers: dict[str | int, Mapping[str, str]] = {}
         self.status = 0
+        self.secrets: set[str] = set()
 
     def sent(self, message: Any) -> None:
         """Note a message that goes out, in the task that sends it."""
@@ -198,7 +201,8 @@ async def child_streams(child: Child, tap: Tap) -> AsyncGenerator[tuple[_Reading
         try:
             return SessionMessage(parse(line))
         except ValueError as error:
-            return error
+            instead = unreadable(line)
+            return error if instead is None else SessionMessage(parse(instead))
 
     async def send(item: Any) -> None:
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from treadle.errors import ConfigError, MissingExtra
+from treadle.mcp.lines import messages_in, refused
 from treadle.mcp.server_http import GONE, Gone, Guard, Receive, Scope, Send, refuse
 from treadle.mcp.server_stdio import Lines, Wires
 from treadle.mcp.server_wire import Answer, Asking, Offer, Refused, Wire
@@ -227,8 +228,17 @@ async def serve_stdio(offer: Offer, wires: Wires) -> None:
     async def read() -> None:
         async with incoming:
             async for line in lines:
-                await incoming.send(_message(line))
+                for message in messages_in(line)[0] or [line]:
+                    await take(message)
             gone.tell()
+
+    async def take(message: bytes) -> None:
+        made = _message(message)
+        refusal = refused(message) if isinstance(made, Exception) else None
+        if refusal is None:
+            await incoming.send(made)
+        else:
+            await lines.write(refusal)
 
     async def write() -> None:
         async with outgoing:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from treadle.errors import MCPFailed
 from treadle.mcp.lines import Lines, TooLong, messages_in
+from treadle.mcp.warden import Warden
 from treadle.values.secret import masked, names_a_secret
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,8 @@ class Child(asyncio.SubprocessProtocol):
         self._warned = False
         self._open = {1, 2}
         self._transport: asyncio.SubprocessTransport | None = None
+        self._owner = os.getpid()
+        self._warden: Warden | None = None
         self.pid = 0
         self.exit_code: int | None = None
         self.exited = asyncio.Event()
@@ -103,6 +106,11 @@ class Child(asyncio.SubprocessProtocol):
             )
         except (OSError, ValueError) as error:
             raise MCPFailed(_not_started(launch, server, error), server=server) from error
+        try:
+            child._warden = await Warden.start(child.pid, GRACE)
+        except asyncio.CancelledError:
+            await child.stop()
+            raise
         return child
 
     # --- what the event loop tells ------------------------------------------------------------
@@ -139,6 +147,7 @@ class Child(asyncio.SubprocessProtocol):
         if self._transport is not None:
             self.exit_code = self._transport.get_returncode()
         self._signal(signal.SIGKILL)
+        self._release()
         self.exited.set()
         self._look()
         # Somebody who left the group may hold the pipes open for ever.
@@ -198,15 +207,20 @@ class Child(asyncio.SubprocessProtocol):
                 await self._exits(GRACE)
         finally:
             self.kill()
-            await asyncio.shield(self._exits(KILLED))
-            self._end()
-            if self._transport is not None:
-                self._transport.close()
+            try:
+                await asyncio.shield(self._exits(KILLED))
+            finally:
+                self._end()
+                if self._transport is not None:
+                    self._transport.close()
+                if self._warden is not None:
+                    await self._warden.close()
 
     def kill(self) -> None:
         """Kill the process and its group, at once, from any thread."""
         if not self.exited.is_set():
             self._signal(signal.SIGKILL)
+        self._release()
 
     async def _exits(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -215,8 +229,15 @@ class Child(asyncio.SubprocessProtocol):
         return self.exited.is_set()
 
     def _signal(self, number: int) -> None:
+        """Send the group a signal; from a process that was forked from ours none."""
+        if not self.pid or os.getpid() != self._owner:
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
+
+    def _release(self) -> None:
+        if self._warden is not None and os.getpid() == self._owner:
+            self._warden.release()
 
     # --- within -------------------------------------------------------------------------------
 
@@ -240,7 +261,8 @@ class Child(asyncio.SubprocessProtocol):
 
     def _hear(self, data: bytes) -> None:
         self._said += data[-KEPT_BYTES:]
-        del self._said[:-KEPT_BYTES]
+        if len(self._said) > KEPT_BYTES:  # and what is left of a line may be half a secret
+            del self._said[: self._said.find(b"\n", len(self._said) - KEPT_BYTES) + 1 or None]
         if self._logged >= MOST_LOGGED or not log.isEnabledFor(logging.DEBUG):
             return
         for line in data.decode(errors="replace").splitlines()[: MOST_LOGGED - self._logged]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from treadle.errors import MCPFailed
@@ -21,11 +22,11 @@ from treadle.mcp._sdk import (
     child_streams,
     is_closed,
     open_session,
-    refusal_of,
-    status_of,
 )
+from treadle.mcp.changes import Changes
 from treadle.mcp.child import Child, Launch
 from treadle.mcp.exchange import CURRENT, Action, Asking, Exchange, Listeners, Protocol, Question
+from treadle.mcp.failures import failure_of, how_it_ended, last_words, leaf, too_slow
 from treadle.mcp.http import Address, http_streams
 from treadle.values import is_object
 from treadle.values.secret import masked
@@ -34,10 +35,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Work = Callable[[Session], Awaitable[T]]
-FORGOTTEN = "Session terminated"
-"""How the SDK says that a server does not know the session."""
-UNTOLD = "Server returned an error response"
-"""What the SDK says of a status of HTTP."""
 EXPLAINED = 0.6
 """Seconds that a process has to end and to say why, once it has closed its output."""
 LEAVING = 10.0
@@ -71,11 +68,12 @@ class Connection:
         elicit: Asking | None,
     ) -> None:
         self._opening = opening
-        self._changed, self._elicit = changed, elicit
+        self._changes, self._elicit = Changes(changed), elicit
         self._tap = Tap()
         self._child: Child | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._at_work: dict[asyncio.Task[None], Exchange] = {}
+        self._lost: list[asyncio.Future[Any]] = []
         self._background: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[Session] = self._loop.create_future()
@@ -103,12 +101,7 @@ class Connection:
         except TimeoutError:
             words = self._child.last_words() if self._child is not None else ""
             await self.close()
-            raise MCPFailed(
-                f"MCP server {self._opening.server!r} did not answer within {seconds:g} s."
-                f"{_last_words(words)}",
-                server=self._opening.server,
-                stderr=words,
-            ) from None
+            raise too_slow(self._opening.server, seconds, words) from None
         except asyncio.CancelledError:
             self.end()
             raise
@@ -173,6 +166,7 @@ class Connection:
         finally:
             self._end.set()
             self._tasks = None
+            self._tell_lost()
             if not self._ready.done():
                 self._ready.set_exception(self._ended())
                 self._ready.exception()  # whoever waited may have gone
@@ -198,9 +192,9 @@ class Connection:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             self._ready.set_result(session)
-            self._spawn(session.watch(self._hear))
+            self._spawn(lambda: session.watch(self._hear))
             if self._child is not None:
-                self._spawn(self._until_gone(self._child))
+                self._spawn(partial(self._until_gone, self._child))
             try:
                 await self._end.wait()
             finally:
@@ -208,9 +202,9 @@ class Connection:
                 for task in (*self._at_work, *self._background):
                     task.cancel()
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._tasks is not None:
-            task = self._tasks.create_task(work)
+            task = self._tasks.create_task(work())
             self._background.add(task)
             task.add_done_callback(self._background.discard)
 
@@ -228,8 +222,9 @@ class Connection:
         try:
             result = await work(session)
         except asyncio.CancelledError:
-            if not future.done():
-                future.set_exception(self._ended())
+            self._lost.append(future)
+            if self._end.is_set():  # the reason is known already
+                self._tell_lost()
             raise
         except Exception as error:  # noqa: BLE001 the SDK raises what it likes
             failure = await self._explained(error)
@@ -244,10 +239,16 @@ class Connection:
         finally:
             self._tap.forget(exchange.request_ids)
 
+    def _tell_lost(self) -> None:
+        for future in self._lost:
+            if not future.done():
+                future.set_exception(self._ended())
+        self._lost.clear()
+
     async def _explained(self, error: BaseException) -> MCPFailed:
         """Return a failure with the reason why a process ended, where it did."""
         child = self._child
-        if child is not None and is_closed(_leaf(error)):
+        if child is not None and is_closed(leaf(error)):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(EXPLAINED):
                     await child.gone.wait()
@@ -255,11 +256,13 @@ class Connection:
         return self._failure(error)
 
     def _died(self, child: Child) -> MCPFailed:
-        how = child.trouble or _how_it_ended(child.exit_code)
+        how = child.trouble or how_it_ended(child.exit_code)
         words = child.last_words()
+        was_ready = self._ready.done() and self._ready.exception() is None
+        lost = "; whether what was asked of it took effect is unknown" if was_ready else ""
         return MCPFailed(
-            f"MCP server {self._opening.server!r} {how}; whether what was asked of it took effect "
-            f"is unknown.{_last_words(words)}",
+            f"MCP server {self._opening.server!r} {how}{lost or ' before it was ready'}."
+            f"{last_words(words)}",
             server=self._opening.server,
             exit_code=child.exit_code,
             stderr=words,
@@ -267,7 +270,9 @@ class Connection:
         )
 
     def _failure(self, error: BaseException) -> MCPFailed:
-        return failure_of(error, self._opening, self._tap.status)
+        opening = self._opening
+        secrets = opening.secrets | self._tap.secrets
+        return failure_of(error, opening.server, secrets, self._tap.status)
 
     def _ended(self) -> MCPFailed:
         if self._reason is not None:
@@ -278,13 +283,8 @@ class Connection:
     # --- what the server says by itself ---------------------------------------------------------
 
     def _hear(self, kind: str) -> None:
-        self._spawn(self._tell(kind))
-
-    async def _tell(self, kind: str) -> None:
-        try:
-            await self._changed(kind)
-        except MCPFailed as error:
-            log.warning("MCP server %r: its list could not be read: %s", error.server, error)
+        if self._changes.hear(kind):
+            self._spawn(lambda: self._changes.look(kind))
 
     def _log(self, text: str) -> None:
         if log.isEnabledFor(logging.DEBUG):
@@ -316,46 +316,3 @@ def _question(server: str, params: dict[str, Any]) -> Question:
         schema=schema if is_object(schema) and not params.get("url") else None,
         url=params.get("url"),
     )
-
-
-def failure_of(error: BaseException, opening: Opening, status: int = 0) -> MCPFailed:
-    """Return any error of the SDK as ours, without secrets; `status` is that of HTTP, if one."""
-    found = _leaf(error)
-    if isinstance(found, MCPFailed):
-        return found
-    start = f"MCP server {opening.server!r}"
-    refusal = refusal_of(found)
-    status = status_of(found) or (status if refusal and refusal[1] == UNTOLD else 0)
-    if status:
-        hint = "; check its auth= and headers=" if status in (401, 403) else ""
-        text = f"{start} answered with HTTP status {status}{hint}."
-        return MCPFailed(text, server=opening.server, code=status, gone=refusal is None)
-    if is_closed(found) or (refusal is not None and refusal[1] == FORGOTTEN):
-        said = refusal[1] if refusal is not None else "Connection closed"
-        return MCPFailed(f"{start} has gone: {said}.", server=opening.server, gone=True)
-    if refusal is None:
-        text = masked(str(found) or type(found).__name__, opening.secrets)
-        return MCPFailed(
-            f"{start} failed: {type(found).__name__}: {text}", server=opening.server, gone=True
-        )
-    code, said, extra = refusal
-    text = masked(f"{said} ({str(extra)[:500]})" if extra else said, opening.secrets)
-    return MCPFailed(f"{start} refused (code {code}): {text}", server=opening.server, code=code)
-
-
-def _how_it_ended(code: int | None) -> str:
-    if code is None:
-        return "closed its output"
-    return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
-
-
-def _leaf(error: BaseException) -> BaseException:
-    """Return the first real error in a group of them."""
-    inside: list[BaseException] = list(getattr(error, "exceptions", ()))
-    if not inside:
-        return error
-    return _leaf(next((each for each in inside if isinstance(each, Exception)), inside[0]))
-
-
-def _last_words(words: str) -> str:
-    return f" Its last lines on standard error:\n{words}" if words else ""

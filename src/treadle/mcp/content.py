@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from treadle.errors import InvalidInput
@@ -143,10 +144,11 @@ def _joined(parts: list[ContentPart]) -> tuple[ContentPart, ...]:
 
 
 def _image(block: dict[str, Any]) -> ContentPart:
-    try:
-        return Image.from_base64(str(block.get("data") or ""), _kind(block))
-    except InvalidInput:
-        return Text(f"[image: {_kind(block)}, which cannot be read]")
+    kind = _kind(block)
+    with suppress(InvalidInput):
+        if kind.startswith("image/"):
+            return Image.from_base64(str(block.get("data") or ""), kind)
+    return Text(f"[image: {kind}, which cannot be read]")
 
 
 def _described(resource: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,11 +22,15 @@ from treadle.mcp._sdk import (
     tapped,
 )
 from treadle.mcp.auth import Auth, Bearer
+from treadle.mcp.lines import MOST_LINE
 from treadle.mcp.oauth import provider_of
 from treadle.values import is_object
 from treadle.values.secret import masked, secrets_of
 
 CONNECT_SECONDS = 30.0
+PLAIN = "identity"
+MOST_REMEMBERED = 200
+"""Secrets that have been sent; tokens change, and a client may live for long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +78,22 @@ async def http_streams(address: Address, tap: Tap) -> AsyncGenerator[Any]:
         dress = _Dress(address, tap)
         return http.AsyncClient(
             auth=credentials,
+            headers={"Accept-Encoding": PLAIN},
             timeout=http.Timeout(CONNECT_SECONDS, read=None),
             event_hooks={"request": [dress.dress], "response": [dress.look]},
             follow_redirects=not IS_TWO,
         )
 
-    with _Masking(address.secrets):
+    tap.secrets |= address.secrets
+    with _Masking(tap.secrets):
         if address.kind == "sse":
             inner = sse_client(address.url, httpx_client_factory=client)
             async with tapped(inner, tap) as streams:
                 yield streams
             return
         async with client() as opened:
-            inner = streamable_http_client(address.url, http_client=opened)
+            most: dict[str, Any] = {"max_sse_event_size": MOST_LINE} if IS_TWO else {}
+            inner = streamable_http_client(address.url, http_client=opened, **most)
             async with tapped(inner, tap) as streams:
                 yield streams
 
@@ -105,9 +112,8 @@ class _Masking(logging.Filter):
         self._secrets = secrets
 
     def __enter__(self) -> None:
-        if self._secrets:
-            for name in LOGGERS:
-                logging.getLogger(name).addFilter(self)
+        for name in LOGGERS:
+            logging.getLogger(name).addFilter(self)
 
     def __exit__(self, *_: object) -> None:
         for name in LOGGERS:
@@ -122,6 +128,25 @@ class _Masking(logging.Filter):
             trace = logging.Formatter().formatException(record.exc_info)
             record.exc_text, record.exc_info = masked(trace, self._secrets), None
         return True
+
+
+class _Bounded(http.AsyncByteStream):
+    """The body of an answer, as long as it has a size that answers have."""
+
+    def __init__(self, inner: Any, address: Address) -> None:
+        self._inner, self._address, self._size = inner, address, 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._inner:
+            self._size += len(piece)
+            if self._size > MOST_LINE:
+                raise MCPFailed(
+                    f"MCP server {self._address} sent an answer of more than {MOST_LINE} bytes."
+                )
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class _Dress:
@@ -148,9 +173,27 @@ class _Dress:
         if token is not None:
             own["Authorization"] = f"Bearer {token}"
         request.headers.update(own)
+        self._remember(request.headers)
+
+    def _remember(self, headers: Mapping[str, str]) -> None:
+        """Note what must not be shown when the server repeats it."""
+        secrets = self._tap.secrets
+        if len(secrets) > MOST_REMEMBERED:
+            secrets.clear()
+            secrets.update(self._address.secrets)
+        secrets.update(secrets_of(headers))
 
     async def look(self, response: Any) -> None:
-        """Note an answer that is an error; the SDK does not tell its status."""
+        """Bound an answer, and note one that is an error; the SDK does not tell its status.
+
+        Raises:
+            MCPFailed: it is compressed, though nobody asked for that, so it may have any size.
+        """
+        packed = response.headers.get("content-encoding", PLAIN)
+        if packed not in ("", PLAIN):
+            raise MCPFailed(f"MCP server {self._address} packs its answers with {packed!r:.40}.")
+        if "text/event-stream" not in response.headers.get("content-type", ""):
+            response.stream = _Bounded(response.stream, self._address)
         if response.status_code >= 400 and response.request.method == "POST":
             self._tap.status = response.status_code
 

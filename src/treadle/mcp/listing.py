@@ -47,10 +47,9 @@ def mend_tools(result: dict[str, Any]) -> None:
 
 def _mended(tool: dict[str, Any]) -> dict[str, Any]:
     schema = tool.get("inputSchema")
-    as_object = {**schema, "type": "object"} if is_object(schema) else {"type": "object"}
     found: dict[str, Any] = {
         "name": tool["name"],
-        "inputSchema": as_object,
+        "inputSchema": _as_object(schema),
         "_meta": {OWN_SCHEMA: schema},
     }
     if isinstance(tool.get("description"), str):
@@ -59,6 +58,19 @@ def _mended(tool: dict[str, Any]) -> dict[str, Any]:
     if is_object(hints):
         kept = {name: hints[name] for name in _HINTS if isinstance(hints.get(name), bool)}
         found["annotations"] = kept
+    return found
+
+
+def _as_object(schema: Any) -> dict[str, Any]:
+    """Return what of a schema the SDK takes."""
+    if not is_object(schema):
+        return {"type": "object"}
+    found: dict[str, Any] = {**schema, "type": "object"}
+    properties, required = found.pop("properties", None), found.pop("required", None)
+    if is_object(properties):
+        found["properties"] = {name: each for name, each in properties.items() if is_object(each)}
+    if is_array(required):
+        found["required"] = [each for each in required if isinstance(each, str)]
     return found
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from treadle.errors import MCPFailed
-from treadle.mcp._sdk import Session
-from treadle.mcp.connection import Connection, Opening, Work, failure_of
+from treadle.mcp._sdk import IS_TWO, Session
+from treadle.mcp.child import Launch
+from treadle.mcp.connection import Connection, Opening, Work
 from treadle.mcp.exchange import CURRENT, Asking, Exchange
+from treadle.mcp.failures import failure_of
 from treadle.mcp.http import Address
 from treadle.mcp.listing import MOST_PAGES, Listed, listed_tools
 
@@ -56,7 +58,8 @@ class Remote:
         Raises:
             MCPFailed: the server cannot be reached, or is open in another loop.
         """
-        self._loop = self._loop or asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop, self._lock = asyncio.get_running_loop(), asyncio.Lock()
         self._is_open, self._crashes = True, 0
         try:
             await self.refresh()
@@ -69,6 +72,7 @@ class Remote:
         self._is_open = False
         connection, loop = self._connection, self._loop
         if connection is None or loop is None:
+            self._loop = None
             return
         if loop.is_closed() or not loop.is_running():
             connection.abandon()
@@ -95,8 +99,13 @@ class Remote:
         """
 
         async def read(session: Session) -> list[dict[str, Any]]:
-            async with asyncio.timeout(self.opening.connect_timeout):
-                return await _pages(session, kind, self.opening.server)
+            seconds, server = self.opening.connect_timeout, self.opening.server
+            try:
+                async with asyncio.timeout(seconds):
+                    return await _pages(session, kind, server)
+            except TimeoutError:
+                text = f"MCP server {server!r} did not list its {kind} within {seconds:g} s."
+                raise MCPFailed(text, server=server) from None
 
         return await self.request(read)
 
@@ -110,7 +119,8 @@ class Remote:
         """
         asked = exchange or Exchange()
         if self._borrowed is not None:
-            return await self._borrow(self._borrowed, work, asked)
+            session = self._borrowed
+            return await self._over_there(lambda: self._borrow(session, work, asked))
         return await self._over_there(lambda: self._request(work, asked, again=again))
 
     async def _borrow(self, session: Session, work: Work[T], exchange: Exchange) -> T:
@@ -118,7 +128,7 @@ class Remote:
         try:
             return await work(session)
         except Exception as error:
-            raise failure_of(error, self.opening) from error
+            raise failure_of(error, self.opening.server, self.opening.secrets) from error
         finally:
             CURRENT.reset(token)
 
@@ -147,20 +157,39 @@ class Remote:
             if self._connection is not None and self._connection.alive:
                 return self._connection
             self._refuse_when_disabled()
-            if self._connection is not None:
-                await self._connection.close()
-            connection = Connection(
-                self.opening, changed=self._list_changed, elicit=self._care.elicit
-            )
-            self._connection = connection
             try:
-                session = await connection.start()
+                return await self._connected()
             except MCPFailed as error:
-                self._count(connection, error)
+                if self._connection is not None:
+                    self._count(self._connection, error)
                 raise
-            self.server_name = session.server_name
-            self.instructions = session.facts.get("instructions")
-            return connection
+
+    async def _connected(self) -> Connection:
+        """Return a new connection.
+
+        Some programs end when they are asked which protocols they know before the handshake that
+        they expect: they are started again, and not asked any more.
+        """
+        try:
+            return await self._start(self.opening)
+        except MCPFailed as error:
+            is_process = isinstance(self.opening.target, Launch)
+            if not (IS_TWO and is_process and error.gone and self.opening.protocol == "auto"):
+                raise
+        older = replace(self.opening, protocol="handshake")
+        connection = await self._start(older)
+        self.opening = older
+        return connection
+
+    async def _start(self, opening: Opening) -> Connection:
+        if self._connection is not None:
+            await self._connection.close()
+        connection = Connection(opening, changed=self._list_changed, elicit=self._care.elicit)
+        self._connection = connection
+        session = await connection.start()
+        self.server_name = session.server_name
+        self.instructions = session.facts.get("instructions")
+        return connection
 
     def _refuse_when_disabled(self) -> None:
         if isinstance(self.opening.target, Address) or self._crashes < self._care.max_crashes:

@@ -33,10 +33,12 @@ class Wires:
     """The two standard streams, taken away from the rest of the process.
 
     From then on reading standard input gives nothing, and what anybody prints, child processes
-    too, goes to standard error. `release` gives the streams back.
+    too, goes to standard error. `release` gives the streams back. `ended` is set when the client
+    has closed its end.
     """
 
     def __init__(self) -> None:
+        self.ended = threading.Event()
         try:
             self.input = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
             self.output = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -149,6 +151,7 @@ class Lines:
         except OSError:
             content = b""
         if not content:
+            self._wires.ended.set()
             self._hand_on(None)
             return False
         *lines, rest = content.split(b"\n")

@@ -11,8 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from treadle.errors import PluginFailed
-from treadle.plugins.gathering import Gathering
+from treadle.errors import ConfigError, PluginFailed
+from treadle.plugins.gathering import Gathering, is_listed
 from treadle.plugins.modules import check_folder, package_of
 from treadle.plugins.names import check_names, check_present
 from treadle.tools.outcome import describe
@@ -50,8 +50,11 @@ def load_folder(
     Raises:
         PluginFailed: the folder or a module cannot be loaded; the message has file and line.
         DuplicateTool: two modules have a tool of one name.
+        ConfigError: the path is empty, or `only` or `exclude` is a string.
     """
     check_names(only=only, exclude=exclude)
+    if not str(path) or "\0" in str(path):
+        raise ConfigError(f"load_folder({path!r}): name a folder, with '.' for the one you are in.")
     try:
         folder = Path(path).resolve(strict=True)
         check_folder(folder)
@@ -128,6 +131,8 @@ def _gather(gathering: Gathering, module: ModuleType, origin: str) -> None:
         gathering.add(listed, origin)
         return
     public = members.get("__all__", [name for name in members if not name.startswith("_")])
-    for name in public:
+    if not is_listed(public) or not all(isinstance(name, str) for name in public):
+        raise PluginFailed(f"{origin} has an __all__ that is no list of names.")
+    for name in map(str, public):
         if isinstance(members.get(name), Tool):
             gathering.add(members[name], origin)

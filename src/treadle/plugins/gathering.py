@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeGuard
 
 from treadle.errors import DuplicateTool, InvalidTool, PluginFailed
+from treadle.plugins.modules import shown
 from treadle.ports.tool import ToolProtocol
 from treadle.tools.names import safe_name
 from treadle.tools.outcome import describe
@@ -31,7 +32,7 @@ class Gathering:
             PluginFailed: it is no tool and gives none.
             DuplicateTool: another origin has a tool of the name.
         """
-        for found in _tools_of(value, origin):
+        for found in _made(lambda brought: list(_tools_of(brought, origin)), value, origin):
             known, owner = self._tools.setdefault(safe_name(found.name), (found, origin))
             if known is not found:
                 raise DuplicateTool(
@@ -42,13 +43,13 @@ class Gathering:
 def _tools_of(value: object, origin: str) -> Iterator[Tool]:
     if isinstance(value, Tool):
         yield value
-    elif _is_listed(value):
+    elif is_listed(value):
         for item in value:
             yield from _tools_of(item, origin)
     elif isinstance(value, ToolProtocol) and not isinstance(value, type):
         yield _made(Tool.from_protocol, value, origin)
     elif not callable(value):
-        raise PluginFailed(f"{origin} is {value!r:.60}, which is neither a tool nor gives one.")
+        raise PluginFailed(f"{origin} is {shown(value)}, which is neither a tool nor gives one.")
     elif _needs_nothing(value):
         yield from _given(_made(_call, value, origin), origin)
     else:
@@ -57,10 +58,10 @@ def _tools_of(value: object, origin: str) -> Iterator[Tool]:
 
 def _given(value: object, origin: str) -> Iterator[Tool]:
     """Give the tools that a factory returned."""
-    for item in value if _is_listed(value) else (value,):
+    for item in value if is_listed(value) else (value,):
         if not isinstance(item, Tool | ToolProtocol):
             raise PluginFailed(
-                f"{origin} gives {item!r:.60}, which is no tool; "
+                f"{origin} gives {shown(item)}, which is no tool; "
                 "a function that is a tool itself needs @tool."
             )
         yield from _tools_of(item, origin)
@@ -77,11 +78,14 @@ def _call(factory: Callable[[], Any]) -> Any:
 def _made(make: Callable[[Any], Any], value: object, origin: str) -> Any:
     try:
         return make(value)
+    except (PluginFailed, DuplicateTool):
+        raise
     except (Exception, SystemExit) as error:
         raise PluginFailed(f"{origin} failed: {describe(error)}") from error
 
 
-def _is_listed(value: object) -> TypeGuard[Sequence[object]]:
+def is_listed(value: object) -> TypeGuard[Sequence[object]]:
+    """Whether a value is a list or a tuple."""
     return isinstance(value, list | tuple)
 
 

@@ -47,6 +47,8 @@ MOST = 2**31
 """What a number that gRPC is told must be below."""
 SHOWN = 2_000
 """Bytes of a server's error text that are told."""
+LEAST_SECRET = 8
+"""Characters: a part of a header that is shorter is no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +229,7 @@ class _Connection:
             return await self._unary(method, b"", self._asked.connect_timeout)
         except grpc.RpcError as error:
             raise PluginFailed(
-                f"The plugin server at {self._address} failed in {method}: {_told(error)}"
+                f"The plugin server at {self._address} failed in {method}: {self._told(error)}"
             ) from None
 
     async def execute(self, ctx: RunContext[Any], arguments: dict[str, Any]) -> object:
@@ -255,8 +257,17 @@ class _Connection:
         silence = {"UNAVAILABLE": ConnectionError, "DEADLINE_EXCEEDED": TimeoutError}
         kind = silence.get(error.code().name)
         if kind is not None:
-            return kind(f"its server at {self._address} does not answer: {_told(error)}")
-        return ToolError(f"Tool {self._name!r} failed on its server: {_told(error)}")
+            return kind(f"its server at {self._address} does not answer: {self._told(error)}")
+        return ToolError(f"Tool {self._name!r} failed on its server: {self._told(error)}")
+
+    def _told(self, error: Any) -> str:
+        """Return what a server says of an error, without the headers that it may repeat."""
+        code, details = error.code(), clean(str(error.details() or ""))
+        for _, value in self._asked.headers:
+            for secret in (value, *value.split()):
+                if len(secret) >= LEAST_SECRET:
+                    details = details.replace(secret, "[hidden]")
+        return f"{code.name}: {cut(details, SHOWN)}" if details else f"{code.name}."
 
     async def _unary(self, method: str, request: bytes, seconds: float | None) -> bytes:
         gone = self._channel.get_state() is grpc.ChannelConnectivity.TRANSIENT_FAILURE
@@ -274,11 +285,6 @@ class _Connection:
     async def close(self) -> None:
         self._closed = True
         await self._channel.close()
-
-
-def _told(error: Any) -> str:
-    code, details = error.code(), clean(str(error.details() or ""))
-    return f"{code.name}: {cut(details, SHOWN)}" if details else f"{code.name}."
 
 
 def _options(tls: TLS | None, max_bytes: int) -> tuple[tuple[str, Any], ...]:

@@ -8,6 +8,7 @@ sends by name. Every file is checked as it is read, and only source is read.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Sequence
@@ -38,6 +39,11 @@ def folder_of(name: str) -> Path | None:
     except ValueError:
         return None
     return Path(os.fsdecode(encoded))
+
+
+def shown(value: object) -> str:
+    """Return the beginning of how a value is written, without the long names of modules here."""
+    return re.sub(rf"{re.escape(_PREFIX)}[0-9a-f]*\.", "", repr(value))[:60]
 
 
 def check_folder(folder: Path) -> None:

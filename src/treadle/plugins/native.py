@@ -154,7 +154,7 @@ def answer_of(tool: str, answer: Any) -> object:
     if not is_object(answer) or not answer.keys() & {"result", "error", "images"}:
         raise PluginFailed('its answer is no object with "result", "images" or "error".')
     if answer.get("error") is not None:
-        raise ToolError(str(answer["error"]))
+        raise ToolError(_complaint(tool, answer["error"]))
     result, images = answer.get("result"), whole(_images(tool, answer.get("images") or []))
     if not images:
         return result
@@ -163,6 +163,11 @@ def answer_of(tool: str, answer: Any) -> object:
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         parts.append(Text(text))
     return [*parts, *images]
+
+
+def _complaint(tool: str, error: object) -> str:
+    text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+    return text if text.strip() else f"Tool {tool!r} failed, and does not say why."
 
 
 def _images(tool: str, listed: Any) -> Iterator[Image | None]:

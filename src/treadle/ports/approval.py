@@ -44,6 +44,8 @@ Decisions = Mapping[str, Decision]
 class PendingCall(Struct, frozen=True):
     """A call that waits for a decision. `reason` is "" when its tool always asks.
 
+    `call_id` is what a decision names. Of a call that asks again it names the question, too, as in
+    "c1#2": a decision that was made twice is none about what was not seen.
     With a `schema` (a JSON Schema object) it wants an answer of that schema, which `Edit` gives.
     `path` is that of the child run that made it, "" for the run itself.
     """

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from treadle.sandboxes import system
+from treadle.tools.builtin.launcher import SHELL
 
 HOME = "/tmp/sandbox-home"  # noqa: S108 of the sandbox's own, which nobody else sees
 INSIDE = 1000
@@ -42,7 +43,7 @@ def arguments(bwrap: str, mounts: Mounts, text: str) -> list[str]:
         *_binds("--bind", mounts.writable),
         *_binds("--ro-bind", system.own_folders(mounts.writable)),
         *("--remount-ro", "/", "--chdir", mounts.folder),
-        *("--", "/bin/sh", "-c", text),
+        *("--", *SHELL, text),
     ]
 
 

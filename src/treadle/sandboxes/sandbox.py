@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from platform import machine, release
@@ -16,60 +16,32 @@ from treadle.errors import ConfigError
 from treadle.ports.command_runner import Command, CommandEnd
 from treadle.sandboxes import bubblewrap, seccomp, system
 from treadle.sandboxes.bubblewrap import Mounts
+from treadle.sandboxes.docker import Box, container_plan, settings
 from treadle.sandboxes.found import (
     BACKENDS,
     CONTAINING,
     Backend,
     Wanted,
+    container_launch,
     find_backend,
     sandbox_launch,
 )
-from treadle.sandboxes.walls import SandboxPlan
-from treadle.tools.builtin.command import launch
+from treadle.sandboxes.limits import SandboxLimits
+from treadle.sandboxes.walls import Around, SandboxPlan
+from treadle.tools.builtin.command import Launch, launch
 from treadle.tools.builtin.launcher import SHELL
 
-MB = 1_000_000
+KINDS = {
+    "network": bool,
+    "read_only": bool,
+    "limits": SandboxLimits,
+    "bwrap": str,
+    "docker": str,
+    "image": str,
+}
+"""What some options are; the string "off" would be taken for yes."""
 COUNTS_APART = (5, 14)
 """The first Linux that counts the processes of a user namespace apart from the user's others."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxLimits:
-    """How much a command may use. Sizes are in bytes; None is no limit.
-
-    `memory` and `processes` (threads count) are for all that a command starts, together;
-    `cpu_seconds`, `file_size` and `open_files` for each process. `tmp_size` is the room in /tmp,
-    which is memory, and once more in /dev/shm; only bubblewrap knows it.
-
-    Raises:
-        ConfigError: a limit is no whole number above 0.
-    """
-
-    cpu_seconds: int | None = 600
-    memory: int | None = 2000 * MB
-    processes: int | None = 256
-    file_size: int | None = 1000 * MB
-    open_files: int | None = 1024
-    tmp_size: int = 100 * MB
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            value: object = getattr(self, name)
-            if value is None and name != "tmp_size":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"SandboxLimits({name}={value!r}): give a whole number above 0.")
-
-    def by_kernel(self) -> list[tuple[int, int]]:
-        """Return the limits that the kernel holds for each process."""
-        bounds = [
-            (resource.RLIMIT_CPU, self.cpu_seconds),
-            (resource.RLIMIT_DATA, self.memory),
-            (resource.RLIMIT_FSIZE, self.file_size),
-            (resource.RLIMIT_NOFILE, self.open_files),
-            (resource.RLIMIT_CORE, 0),
-        ]
-        return [(kind, most) for kind, most in bounds if most is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +56,15 @@ class Sandbox:
     tools = code_tools(".", sandbox=sandbox)
     ```
 
-    `backend="auto"` is the first that really works here: bubblewrap, then Landlock (Linux 6.12);
-    where none does, commands do not run. `"local"` contains nothing: it only bounds what a command
-    uses, keeps the environment from it, and ends all that it has started.
+    `backend="auto"` is the first that really works here: bubblewrap, then Landlock (Linux 6.12),
+    then docker, if an `image` is named; where none does, commands do not run. `"local"` contains
+    nothing: it only bounds what a command uses, keeps the environment from it, and ends all that
+    it has started.
 
     There is no network without `network=True`, and of the environment only the language and what
     `env` names. The workspace may be changed unless it is `read_only`; `readable` and `writable`
-    are more files and folders. `bwrap` is bubblewrap's program.
+    are more files and folders. `bwrap` and `docker` are the programs of those. With docker the
+    system's programs are those of the `image`, which is never fetched.
 
     Raises:
         ConfigError: an option is of no use; the message says which.
@@ -104,19 +78,29 @@ class Sandbox:
     writable: tuple[str | Path, ...] = ()
     limits: SandboxLimits = field(default_factory=SandboxLimits)
     bwrap: str = "bwrap"
+    docker: str = "docker"
+    image: str = ""
 
     def __post_init__(self) -> None:
+        for name, kind in KINDS.items():
+            if not isinstance(getattr(self, name), kind):
+                given: object = getattr(self, name)
+                raise ConfigError(f"Sandbox({name}={given!r}): give a {kind.__name__}.")
         if self.backend not in ("auto", *BACKENDS):
             names = ", ".join(map(repr, ("auto", *BACKENDS)))
             raise ConfigError(f"Sandbox(backend={self.backend!r}): write one of {names}.")
+        if self.image.startswith("-") or (self.backend == "docker" and not self.image):
+            raise ConfigError(
+                f"Sandbox(image={self.image!r}): name an image that is on this machine, "
+                "like 'python:3.13-slim'."
+            )
         for name in ("env", "readable", "writable"):
             value: object = getattr(self, name)
-            if isinstance(value, str | bytes | Path):
+            if isinstance(value, str | bytes | Path) or not isinstance(value, Iterable):
                 raise ConfigError(f"Sandbox({name}={value!r}): give a tuple, like ({value!r},).")
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for variable in self.env:
-            if not variable or "=" in variable or "\0" in variable:
-                raise ConfigError(f"Sandbox(env=...): {variable!r} is no name of a variable.")
+            _check_variable(variable)
         for name in ("readable", "writable"):
             paths = tuple(_existing(name, path) for path in getattr(self, name))
             object.__setattr__(self, name, paths)
@@ -128,31 +112,53 @@ class Sandbox:
             ConfigError: none works here, so no command would run; the message says why.
         """
         try:
-            return find_backend(self.backend, self.bwrap, self._plan_of)
+            return self._find()
         except ValueError as error:
             raise ConfigError(str(error)) from error
 
     async def run(self, command: Command) -> CommandEnd:
         """Run a command; when this returns or is cancelled, no process of it is left."""
-        return await launch(command, lambda: sandbox_launch(self.plan(command)))
+        return await launch(command, lambda: self.plan(command))
 
-    def plan(self, command: Command) -> SandboxPlan:
+    def plan(self, command: Command) -> Launch:
         """Return what to run, and the walls around it.
 
         Raises:
             ValueError: no sandbox works here, or the workspace is none for it.
         """
         system.check_folder(command.workspace)
-        backend = find_backend(self.backend, self.bwrap, self._plan_of)
-        return self._plan_of(backend, command)
+        return self._launch_of(self._find(), command)
 
-    def _plan_of(self, backend: Backend, command: Command) -> SandboxPlan:
+    def _find(self) -> Backend:
+        needs = (self.bwrap, self.docker, self.image, *settings())
+        return find_backend(self.backend, needs, self._launch_of)
+
+    def _launch_of(self, backend: Backend, command: Command) -> Launch:
+        if backend == "docker":
+            return container_launch(container_plan(self._box(command), command))
         if backend in CONTAINING and sys.platform != "linux":
             raise ValueError(f"it is for Linux, and this is {sys.platform}")
-        limits = self.limits
+        return sandbox_launch(self._plan_of(backend, command))
+
+    def _box(self, command: Command) -> Box:
+        if not self.image:
+            raise ValueError("it needs an image: Sandbox(image=...)")
+        readable, writable = self._folders(command)
+        return Box(self.docker, self.image, self.network, self.env, readable, writable, self.limits)
+
+    def _folders(self, command: Command) -> tuple[list[str], list[str]]:
+        """Return what a command may read, and what it may change, too."""
         own = [command.workspace]
+        return (
+            [*map(str, self.readable), *(own if self.read_only else [])],
+            [*map(str, self.writable), *([] if self.read_only else own)],
+        )
+
+    def _plan_of(self, backend: Around, command: Command) -> SandboxPlan:
+        limits = self.limits
+        readable, writable = self._folders(command)
         plan = SandboxPlan(
-            argv=[SHELL, "-c", command.text],
+            argv=[*SHELL, command.text],
             env=system.environment(self.env),
             folder=command.folder,
             rlimits=limits.by_kernel(),
@@ -165,8 +171,8 @@ class Sandbox:
             seccomp=seccomp.call_number(machine()),
             asked={},
             network=self.network,
-            readable=[*map(str, self.readable), *(own if self.read_only else [])],
-            writable=[*map(str, self.writable), *([] if self.read_only else own)],
+            readable=readable,
+            writable=writable,
             scratch=gettempdir(),
             files=[],
             devices=[f"/dev/{name}" for name in system.DEVICES],
@@ -201,8 +207,17 @@ class Sandbox:
         plan["filter"] = seccomp.enclosed_filter(machine(), network=self.network)
 
 
-def _existing(name: str, path: str | Path) -> str:
+def _check_variable(name: object) -> None:
+    if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+        raise ConfigError(f"Sandbox(env=...): {name!r} is no name of a variable.")
+    if name in ("HOME", "TMPDIR"):
+        raise ConfigError(f"Sandbox(env=...): a command has its own {name}; leave it out.")
+
+
+def _existing(name: str, path: object) -> str:
     """Return a path without links; it must be there."""
+    if not isinstance(path, str | Path) or "\0" in str(path):
+        raise ConfigError(f"Sandbox({name}=...): {path!r} is no path.")
     found = os.path.realpath(Path(path).expanduser())
     if not os.path.exists(found):
         raise ConfigError(f"Sandbox({name}=...): there is no {str(path)!r}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -81,6 +82,20 @@ def check_folder(path: str) -> None:
         any(within.is_relative_to(each) for each in NEVER) and SHARED_MEMORY not in within.parents
     ):
         raise ValueError(f"{path!r} is no folder for a sandbox; name one of files")
+
+
+def mounts_below(path: str) -> list[str]:
+    """Return where something is mounted below a folder, as far as this system tells that."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return []
+    places = (re.sub(rb"\\(\d{3})", _byte, line.split(b" ")[4]) for line in lines)
+    return sorted({place for place in map(os.fsdecode, places) if place.startswith(f"{path}/")})
+
+
+def _byte(octal: re.Match[bytes]) -> bytes:
+    return bytes([int(octal[1], 8)])
 
 
 def own_folders(writable: list[str]) -> Iterator[str]:

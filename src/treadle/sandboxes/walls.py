@@ -14,11 +14,12 @@ from typing import Literal
 
 from treadle.sandboxes import landlock
 from treadle.sandboxes.modes import Modes
-from treadle.tools.builtin.launcher import NoWalls, Plan, Walls, launch
+from treadle.tools.builtin.launcher import NoWalls, Plan, Walls, cause, launch, tell
 
 NEW_MOUNTS = 0x20000
 READ_ONLY, REMOUNT, BIND, EVERYWHERE, PRIVATE = 1, 32, 4096, 16384, 1 << 18
 
+Around = Literal["bubblewrap", "landlock", "local"]
 OWN_PROCESSES = 3
 """How many of bubblewrap's own count among those of the command."""
 
@@ -32,7 +33,7 @@ class SandboxPlan(Plan):
     is. `files` are given to bubblewrap as (path, content), `devices` are what it shows.
     """
 
-    walls: Literal["bubblewrap", "landlock", "local"]
+    walls: Around
     nproc: int | None
     counted: bool
     filter: bytes
@@ -48,7 +49,11 @@ class SandboxPlan(Plan):
 
 def main(plan: SandboxPlan) -> None:
     """Run a command inside its walls."""
-    folder = _make_folder(plan)
+    try:
+        folder = _make_folder(plan)
+    except OSError as error:
+        tell(f"not_started no folder for its temporary files: {cause(error)}")
+        return
     try:
         launch(plan, _walls(plan))
     finally:
@@ -94,9 +99,12 @@ class Landlock:
         os.close(self._heard_end)
         return []
 
-    def code(self, code: int) -> int | None:
+    def ask_to_end(self) -> None:
+        """Ask nobody: the launcher sees all there is."""
+
+    def end(self, code: int) -> str:
         """Return the code as it stands."""
-        return code
+        return f"exited {code}"
 
 
 class Bubblewrap:
@@ -137,13 +145,17 @@ class Bubblewrap:
             os.write(self._gate_end, b"\n")
         return [child, inner]
 
-    def code(self, code: int) -> int | None:  # noqa: ARG002 bubblewrap's own says less
-        """Return what bubblewrap says of the command, None when it has not begun."""
+    def ask_to_end(self) -> None:
+        """Ask nobody: the launcher sees all there is."""
+
+    def end(self, code: int) -> str:  # noqa: ARG002 bubblewrap's own says less
+        """Return what bubblewrap says of the command; it says nothing when that has not begun."""
         os.set_blocking(self._status, False)
         with suppress(BlockingIOError):
             while piece := os.read(self._status, 4096):
                 self._told += piece
-        return _number(self._told, b'"exit-code"')
+        found = _number(self._told, b'"exit-code"')
+        return "not_started" if found is None else f"exited {found}"
 
 
 def _protect_modes(devices: list[str]) -> None:
@@ -211,15 +223,31 @@ def _make_folder(plan: SandboxPlan) -> str | None:
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder with all that is in it, as far as that goes."""
+    """Remove a folder with all that is in it, as far as that goes.
+
+    What lies deeper is moved up first, so no path is too long, however deep folders are nested.
+    """
     with suppress(OSError):
         os.chmod(folder, 0o700)
-        with os.scandir(folder) as entries:
-            found = list(entries)
-        for entry in found:
-            if entry.is_dir(follow_symlinks=False):
-                _remove(entry.path)
-            else:
-                with suppress(OSError):
-                    os.unlink(entry.path)
+        waiting = _folders_left(folder)
+        while waiting:
+            path = waiting.pop()
+            with suppress(OSError):
+                os.chmod(path, 0o700)
+                for below in _folders_left(path):
+                    os.chmod(below, 0o700)  # else it cannot be moved
+                    waiting.append(os.path.join(folder, os.urandom(8).hex()))
+                    os.rename(below, waiting[-1])
+                os.rmdir(path)
         os.rmdir(folder)
+
+
+def _folders_left(folder: str) -> list[str]:
+    """Remove the files in a folder; return the folders in it."""
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        if not entry.is_dir(follow_symlinks=False):
+            with suppress(OSError):
+                os.unlink(entry.path)
+    return [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]

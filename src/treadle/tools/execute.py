@@ -59,8 +59,9 @@ class ToolRunner:
     """Runs calls for one run.
 
     `cut` has what became of those that were cancelled, `notes` what the model is told beside a
-    result, `answers` what calls that asked in the middle have been told, all by call ID. `outer` is
-    the guard of a child run's call with its ID, where that runs beside others.
+    result, `answers` what calls that asked in the middle have been told, `questions` how many
+    times calls have asked, all by call ID. `outer` is the guard of a child run's call with its ID,
+    where that runs beside others.
     """
 
     __slots__ = (
@@ -75,6 +76,7 @@ class ToolRunner:
         "cut",
         "notes",
         "outer",
+        "questions",
         "registry",
     )
 
@@ -101,6 +103,7 @@ class ToolRunner:
         self.cut: dict[str, ToolOutcome] = {}
         self.notes: dict[str, str] = {}
         self.answers: dict[str, tuple[dict[str, Any], ...]] = {}
+        self.questions: dict[str, int] = {}
 
     def runs_beside_others(self, call: ToolCall) -> bool:
         """Whether the call may overlap others; calls that cannot run at all may."""
@@ -113,7 +116,7 @@ class ToolRunner:
             await self._journal.call_ended(outcome, begun)
         if outcome.asked is not None and self._watch.live:
             call, asked = outcome.call, outcome.asked
-            told = (call.id, call.name, call.arguments, asked.reason, asked.schema)
+            told = (asked.key, call.name, call.arguments, asked.reason, asked.schema)
             self._watch.emit(ApprovalRequested, self._parent_span, None, *told)
 
     def refuse(self, call: ToolCall, text: str, stage: Stage) -> ToolOutcome:
@@ -173,16 +176,17 @@ class ToolRunner:
         try:
             outcome = await self._attempt(first, call, tries, span)
         except CallFailed as failure:
+            failed = error_result(first, str(failure), None)
             outcome = ToolOutcome(
-                call=first,
-                result=error_result(first, str(failure), None),
-                stage=failure.stage,
-                fatal=failure.fatal,
+                call=first, result=failed, stage=failure.stage, fatal=failure.fatal
             )
         except (AskApproval, ChildPaused) as stop:
             tries[-1].close()
             outcome = _stopped(stop, first, call, tries, self.registry)
-            if outcome.asked is not None or outcome.paused is not None:
+            if outcome.asked is not None:
+                number = self.questions.get(call.id, 0) + 1
+                return replace(outcome, asked=replace(outcome.asked, question=number))
+            if outcome.paused is not None:
                 return outcome
         except asyncio.CancelledError as error:
             tries[-1].close()
@@ -191,12 +195,9 @@ class ToolRunner:
                 self._tell_finished(outcome, span, time.perf_counter() - started)
                 return outcome
             usage, writes = _used(tries)
+            failed = error_result(first, CANCELLED)
             cancelled = ToolOutcome(
-                call=first,
-                result=error_result(first, CANCELLED),
-                usage=usage,
-                writes=writes,
-                stage="cancelled",
+                call=first, result=failed, usage=usage, writes=writes, stage="cancelled"
             )
             self.cut[first.id] = cancelled
             self._tell_finished(cancelled, span, time.perf_counter() - started)
@@ -238,9 +239,8 @@ class ToolRunner:
                 return ToolOutcome(call=first, result=result)
             if answer is not keywords:
                 arguments, keywords = answer, decoded(tool, answer)
-        if not self.approvals.idle and self.approvals.concern(
-            tool
-        ):  # of what runs in the end: after edits and middleware
+        # Of what runs in the end: after edits and middleware.
+        if not self.approvals.idle and self.approvals.concern(tool):
             denial = await self.approvals.denial(tool, call.name, {**arguments, **keywords})
             if denial is not None:
                 raise CallFailed(denial, "approval")

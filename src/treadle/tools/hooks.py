@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from treadle.control import AskApproval
 from treadle.errors import ToolError
 from treadle.messages import ToolCall, ToolResult
 from treadle.ports.context import RunContext
@@ -38,5 +39,8 @@ async def after_tool(
             rewritten = await hook(ctx, call, result) or result
         except ToolError as error:
             raise CallFailed(str(error), "execution") from None
+        except AskApproval:
+            text = f"Tool {name!r} has run; middleware can ask for approval in before_tool only."
+            raise CallFailed(text, "execution") from None
         result = replace(rewritten, call_id=call_id, name=name)
     return result

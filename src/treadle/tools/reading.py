@@ -50,11 +50,8 @@ async def read_output(ctx: RunContext, arguments: dict[str, Any]) -> str:
 
 
 def _page(content: bytes, most: int, arguments: dict[str, Any]) -> str:
-    start, count, search = (
-        arguments.get("start", 1),
-        arguments.get("count"),
-        arguments.get("search"),
-    )
+    start, search = int(arguments.get("start", 1)), arguments.get("search")  # 2.0 is an integer
+    count = int(arguments["count"]) if "count" in arguments else None
     by_bytes = arguments.get("by") == "bytes"
     if search is None:
         return (bytes_of if by_bytes else lines_of)(content, start, count, most)

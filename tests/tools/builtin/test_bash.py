@@ -93,6 +93,7 @@ async def test_output_and_exit_code_are_told(call: Call, workspace: Path) -> Non
         ("true", "[exit code 0]"),
         ("kill -9 $$", "[exit code 137, signal 9]"),
         ("cat; echo end", "end\n[exit code 0]"),
+        ("-s 2>&1 | grep -c found", "1\n[exit code 0]"),
         ("printf 'a\\377b'", "a\ufffdb\n[exit code 0]"),
         ("no-such-program 2>&1 | grep -c found", "1\n[exit code 0]"),
     ],
@@ -107,7 +108,7 @@ async def test_however_a_command_ends_is_told(call: Call, command: str, told: st
     [
         (" ", 30, "The command is blank"),
         ("true", 0, "give more than 0, at most 600"),
-        ("x" * 3_000_000, 30, "The command could not be started: "),
+        ("x" * 131_072, 30, "has 131072 bytes, and a shell takes 131071 at most; write a script"),
     ],
 )
 async def test_what_cannot_run_is_told(call: Call, command: str, seconds: float, told: str) -> None:
@@ -116,6 +117,13 @@ async def test_what_cannot_run_is_told(call: Call, command: str, seconds: float,
 
     assert answer.is_error
     assert told in answer.text
+
+
+async def test_a_command_may_be_long(call: Call) -> None:
+    """As long as a shell takes it."""
+    answer = await call("bash", command=": " + "x" * (131_071 - 2))
+
+    assert answer.text == "[exit code 0]"
 
 
 async def test_a_command_with_a_nul_is_refused(bash: Tool) -> None:

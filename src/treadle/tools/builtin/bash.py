@@ -11,6 +11,8 @@ from treadle.tools.tool import Tool, tool
 DEFAULT_SECONDS = 30.0
 MOST_SECONDS = 600.0
 MOST_OUTPUT = 65_536
+MOST_COMMAND = 131_071
+"""Bytes: how long Linux takes one argument of a program."""
 
 
 def bash_tool(workspace: Root = ".", *, sandbox: Where = "auto") -> Tool:
@@ -52,10 +54,16 @@ def check_command(command: str) -> None:
     """Refuse a command that no shell could be given.
 
     Raises:
-        ToolError: it is blank or holds a NUL character.
+        ToolError: it is blank, too long, or holds a NUL character.
     """
     if not command.strip() or "\0" in command:
         raise ToolError("The command is blank or holds a NUL character; give a shell command.")
+    size = len(command.encode(errors="replace"))
+    if size > MOST_COMMAND:
+        raise ToolError(
+            f"The command has {size} bytes, and a shell takes {MOST_COMMAND} at most; "
+            "write a script to a file, and run that."
+        )
 
 
 def _told(end: CommandEnd, seconds: float) -> str:

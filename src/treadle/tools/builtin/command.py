@@ -79,7 +79,7 @@ class Unconfined:
     async def run(self, command: Command) -> CommandEnd:
         """Run a command; when this returns or is cancelled, no process of it is left."""
         plan = Plan(
-            argv=[SHELL, "-c", command.text],
+            argv=[*SHELL, command.text],
             env=environment(),
             folder=command.folder,
             rlimits=[],

@@ -23,7 +23,10 @@ WATCH_SECONDS = 0.02
 HURRY = -10
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SHORT_OF_MEMORY = "500"
-SHELL = "/bin/sh"
+SHELL = ("/bin/sh", "-c", "--")
+"""What a command is given to, as the last argument; it may begin with a dash."""
+MOST_TOLD = 800
+"""Characters: more than that would not fit where it is kept."""
 
 
 class Plan(TypedDict):
@@ -48,8 +51,12 @@ class Walls(Protocol):
         """Do what is to do outside; return the processes that only stand around the command."""
         ...
 
-    def code(self, code: int) -> int | None:
-        """Return the command's exit code, by that of the child; None when it has not begun."""
+    def ask_to_end(self) -> None:
+        """Ask what descends from no child of the launcher to end, and give it some time."""
+        ...
+
+    def end(self, code: int) -> str:
+        """Return what came of the command, by the exit code of the child: `exited 0`."""
         ...
 
 
@@ -64,9 +71,12 @@ class NoWalls:
         """Return that there is nothing around it."""
         return []
 
-    def code(self, code: int) -> int | None:
+    def ask_to_end(self) -> None:
+        """Ask nobody: the launcher sees all there is."""
+
+    def end(self, code: int) -> str:
         """Return the code as it stands."""
-        return code
+        return f"exited {code}"
 
 
 def main(plan: Plan) -> None:
@@ -78,7 +88,11 @@ def launch(plan: Plan, walls: Walls) -> None:
     """Run a command and write to the error output what came of it, in one line."""
     adopt_orphans()
     read_end, write_end = os.pipe()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError as error:  # there are too many processes, or there is too little memory
+        tell(f"not_started {cause(error)}")
+        return
     if child == 0:
         _become(plan, walls, write_end)
     os.close(write_end)
@@ -86,8 +100,22 @@ def launch(plan: Plan, walls: Walls) -> None:
         told = _follow(plan, walls, child, read_end)
     finally:
         processes.kill(os.getpid(), child)
+    tell(told)
+
+
+def tell(told: str) -> None:
+    """Write what came of the command, for the process that has started this one."""
     with suppress(OSError):  # nobody may be left to hear it
-        os.write(2, f"{told}\n".encode())
+        os.write(2, f"{told}\n".encode(errors="replace"))
+
+
+def cause(error: BaseException) -> str:
+    """Return what hindered a command, in one line that is not long, whatever was to be run."""
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    else:
+        text = f"{type(error).__name__}: {error}"
+    return text.replace("\n", " ")[:MOST_TOLD]
 
 
 def _follow(plan: Plan, walls: Walls, child: int, failures: int) -> str:
@@ -102,6 +130,7 @@ def _follow(plan: Plan, walls: Walls, child: int, failures: int) -> str:
     told = _watch(plan, walls, child, around)
     if not told.startswith("stopped"):  # what took too much gets no time to take more
         most = None if plan["processes"] is None else plan["processes"] + len(around)
+        walls.ask_to_end()
         processes.ask_to_end(os.getpid(), child, around, GRACE_SECONDS, most)
     return told
 
@@ -127,8 +156,7 @@ def _become(plan: Plan, walls: Walls, failures: int) -> None:
         walls.enter(plan)
         os.execve(plan["argv"][0], plan["argv"], plan["env"])  # noqa: S606 there is no shell in between
     except BaseException as error:  # noqa: BLE001 whatever it is, it must not go on as the launcher
-        text = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else repr(error)
-        os.write(failures, text.replace("\n", " ").encode(errors="replace"))
+        os.write(failures, cause(error).encode(errors="replace"))
     finally:
         os._exit(127)
 
@@ -163,17 +191,13 @@ def _watch(plan: Plan, walls: Walls, child: int, around: list[int]) -> str:
         asked = any(descriptor == 0 for descriptor, _ in poll.poll(wait))
         status = processes.collect().get(child)
         if status is not None:
-            return _told(walls, os.waitstatus_to_exitcode(status))
+            code = os.waitstatus_to_exitcode(status)
+            return walls.end(code if code >= 0 else 128 - code)
         if asked:
             return "timed_out"
         excess = _excess(plan, around) if bounded else None
         if excess:
             return f"stopped {excess}"
-
-
-def _told(walls: Walls, code: int) -> str:
-    found = walls.code(code if code >= 0 else 128 - code)
-    return "not_started" if found is None else f"exited {found}"
 
 
 def _excess(plan: Plan, around: list[int]) -> str | None:
