@@ -329,7 +329,8 @@ def _pass_on(root: View, entry: AnyEntry) -> None:
     record = child.view.runs[entry.run_id]
     usage, calls = record.usage, record.tool_calls
     child.view.add(entry, own=True)
-    root.artefacts.update(child.view.artefacts)
+    if isinstance(entry, CallEnded):
+        root.artefacts.update(child.view.artefacts)
     for view in views:
         upper = view.runs[entry.run_id]
         upper.tool_calls += record.tool_calls - calls

@@ -345,3 +345,24 @@ async def test_middleware_of_the_parent_is_around_the_call() -> None:
     result = await boss_of(expert, middleware=[Instead()]).run("go")
     assert result.tool_results[0].value == "no need"
     assert model.requests == []
+
+
+async def test_long_output_of_a_child_is_kept_whole() -> None:
+    """In the conversation, or in the result; the child's own model may read on in it."""
+    text = "\n".join(f"line {n}" for n in range(20_000))
+
+    @tool
+    async def dump() -> str:
+        """Dump."""
+        return text
+
+    def expert() -> Agent[Any, Any]:
+        return Agent("expert", playing(calls(("d", "dump", {})), "done"), tools=[dump])
+
+    store = MemoryStore()
+    await boss_of(expert(), store=store).run("go", conversation="c")
+    conversation = await Conversation.open("c", store=store)
+    (kept,) = await conversation.artefacts()
+    assert await conversation.artefact(kept) == text
+    result = await boss_of(expert()).run("go")
+    assert list(result.artefacts.values()) == [text]
