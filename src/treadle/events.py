@@ -101,22 +101,27 @@ class ModelFinished(Event, frozen=True, tag_field="type", tag="model.finished"):
 
 
 class ToolRequested(Event, frozen=True, tag_field="type", tag="tool.requested"):
-    """The model asked for a call; it has not begun."""
+    """The model asked for a call; it has not begun.
+
+    `title` is the tool's own name, or its title, where that is not what the model calls it.
+    """
 
     type: ClassVar[str] = "tool.requested"
     call_id: str
     name: str
     arguments: dict[str, Any]
+    title: str = ""
 
 
 class ToolStarted(Event, frozen=True, tag_field="type", tag="tool.started"):
-    """A tool begins. `arguments` is a copy of what it got, as JSON values."""
+    """A tool begins. `arguments` is a copy of what it got, as JSON values; `title` as before."""
 
     type: ClassVar[str] = "tool.started"
     call_id: str
     name: str
     arguments: dict[str, Any]
     attempt: int
+    title: str = ""
 
 
 class ToolProgress(Event, frozen=True, tag_field="type", tag="tool.progress"):

@@ -210,6 +210,7 @@ async def test_headers_that_a_server_repeats(rogue: Rogue) -> None:
         (b"a" * (MOST_LINE + 1), "", "more than 67108864 bytes"),
         (b"{nope", "", "Failed to parse JSON response"),
     ],
+    ids=["packed", "endless", "broken"],
 )
 async def test_answers_of_any_size(rogue: Rogue, body: bytes, packing: str, said: str) -> None:
     """An answer cannot fill the memory, packed or not."""

@@ -55,7 +55,8 @@ async def test_a_decision_that_comes_later() -> None:
         first = await agent.run("book")
         (pending,) = first.pending
         second = await agent.resume(first.run_id, decisions={"c1": Edit({"seat": "4A"}, by="ann")})
-        third = await agent.resume(first.run_id, decisions={"c1": Approve(by="ann")})
+        decided = {second.pending[0].call_id: Approve(by="ann")}
+        third = await agent.resume(first.run_id, decisions=decided)
 
     assert first.stop_reason == "paused"
     assert "'r' asks: Which seat?" in pending.reason

@@ -178,6 +178,7 @@ async def test_long_names(caplog: pytest.LogCaptureFixture) -> None:
 
     assert (found.text, len(tool.name)) == ('{"x": 1}', 64)
     assert tool.name.startswith("northwind_inventory_reporting_gateway_get_stock")
+    assert tool.title == f"{options['name']}_{name}"
     assert caplog.text.count(name) == 1
 
 

@@ -252,7 +252,7 @@ async def test_requests_that_are_refused() -> None:
     for method, params in (
         ("tools/call", {"name": "ad"}),
         ("prompts/get", {"name": "gret"}),
-        ("prompts/get", {"name": "greet", "arguments": {"nome": "x"}}),
+        ("prompts/get", {"name": "greet", "arguments": {"label": "x"}}),
         ("resources/read", {"uri": "a:///c"}),
         ("no/such", {}),
     ):

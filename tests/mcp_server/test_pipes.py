@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ class Pipes:
     """Two pipes in place of the standard streams."""
 
     def __init__(self) -> None:
+        self.ended = threading.Event()
         self.input, self.writing = os.pipe()
         self.reading, self.output = os.pipe()
 
@@ -139,3 +141,30 @@ async def test_a_client_that_is_gone_takes_no_answer() -> None:
         os.close(pipes.writing)
         pipes.reading, pipes.writing = os.pipe()
         await asyncio.wait_for(serving, 10)
+
+
+async def test_more_descriptors_than_select_knows() -> None:
+    """A program that has many files open serves like any other."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1_400), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    try:
+        with piped() as pipes:
+            serving = asyncio.ensure_future(MCPServer(echo).serve_stdio(cast("Wires", pipes)))
+            pipes.send(*hello())
+            assert (await pipes.heard())["id"] == 0
+            os.close(pipes.writing)
+            pipes.writing = os.dup(pipes.reading)
+            await asyncio.wait_for(serving, 10)
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_thread_that_fails_ends_the_server() -> None:
+    """Nobody waits for lines that cannot come."""
+    with piped() as pipes:
+        os.close(pipes.input)
+        pipes.input = os.open(os.devnull, os.O_WRONLY)  # it cannot be read
+        await asyncio.wait_for(MCPServer(echo).serve_stdio(cast("Wires", pipes)), 10)

@@ -11,7 +11,9 @@ import pytest
 from msgspec import Struct
 
 from tests.scenarios.provider import provider, saying, watch
-from treadle import Agent, Parameter, Tool, ToolFinished, tool
+from treadle import Agent, Parameter, Tool, ToolFinished, ToolRequested, ToolStarted, tool
+from treadle.testing import ScriptedModel, calls
+from treadle.tools.names import safe_name
 
 SEEN: list[Any] = []
 
@@ -40,6 +42,27 @@ async def test_a_long_name() -> None:
         await probe.run("x", model=line.model)
 
     assert line.results() == {"c": "7 in north"}
+
+
+async def test_a_long_name_in_events() -> None:
+    """BS-07: whoever watches sees the name that people know, beside the alias."""
+    name = "northwind.inventory/get stock levels for every warehouse by region, current"
+
+    @tool(name=name)
+    async def stock(region: str) -> str:
+        """Count."""
+        return f"7 in {region}"
+
+    short = tool(name="count", title="Stock")(stock.function)
+    alias = safe_name(name)
+    asked = calls(("1", alias, {"region": "n"}), ("2", "count", {"region": "s"}))
+    run = Agent("a", ScriptedModel([asked, "ok"]), tools=[stock, short]).start("x")
+    seen = [
+        (event.name, event.title)
+        async for event in run
+        if isinstance(event, ToolRequested | ToolStarted)
+    ]
+    assert sorted(seen) == sorted([(alias, name), ("count", "Stock")] * 2)
 
 
 async def test_names_of_every_spelling() -> None:

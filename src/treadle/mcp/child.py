@@ -113,8 +113,6 @@ class Child(asyncio.SubprocessProtocol):
             raise
         return child
 
-    # --- what the event loop tells ------------------------------------------------------------
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember the process."""
         if isinstance(transport, asyncio.SubprocessTransport):
@@ -161,8 +159,6 @@ class Child(asyncio.SubprocessProtocol):
         """The pipe to the server has room again."""
         self._may_write.set()
 
-    # --- talking --------------------------------------------------------------------------------
-
     async def receive(self) -> bytes | None:
         """Return the next message of the server, None when there will be no more."""
         while not self._messages:
@@ -193,8 +189,6 @@ class Child(asyncio.SubprocessProtocol):
         text = self._said.decode(errors="replace")
         lines = [line[:500] for line in text.splitlines() if line.strip()][-SHOWN_LINES:]
         return masked("\n".join(lines), self._launch.secrets)
-
-    # --- ending -------------------------------------------------------------------------------
 
     async def stop(self) -> None:
         """End the process and its group: ask, insist, kill. When cancelled, kill at once."""
@@ -238,8 +232,6 @@ class Child(asyncio.SubprocessProtocol):
     def _release(self) -> None:
         if self._warden is not None and os.getpid() == self._owner:
             self._warden.release()
-
-    # --- within -------------------------------------------------------------------------------
 
     def _take(self, line: bytes) -> None:
         messages, noise = messages_in(line)

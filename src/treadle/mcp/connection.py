@@ -151,8 +151,6 @@ class Connection:
         if self._child is not None:
             self._child.kill()
 
-    # --- the task that owns it ----------------------------------------------------------------
-
     async def _own(self) -> None:
         try:
             async with AsyncExitStack() as stack:
@@ -212,8 +210,6 @@ class Connection:
         await child.gone.wait()
         self._reason = self._reason or self._died(child)
         self._end.set()
-
-    # --- calls --------------------------------------------------------------------------------
 
     async def _work(
         self, work: Work[T], exchange: Exchange, future: asyncio.Future[T], session: Session
@@ -279,8 +275,6 @@ class Connection:
             return self._reason
         name = self._opening.server
         return MCPFailed(f"The connection to MCP server {name!r} was closed.", server=name)
-
-    # --- what the server says by itself ---------------------------------------------------------
 
     def _hear(self, kind: str) -> None:
         if self._changes.hear(kind):

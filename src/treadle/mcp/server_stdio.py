@@ -127,21 +127,31 @@ class Lines:
                 os.write(self._wake_out, b".")
 
     def _turn(self) -> None:
+        """Read and write until the end; however that comes, who takes lines hears of it."""
+        try:
+            self._exchange()
+        finally:
+            self._hand_on(None)
+
+    def _exchange(self) -> None:
         reads = True
         while True:
             with self._lock:
                 left, full = bool(self._written), self._waiting >= MOST_LINES
             if self._broken or (self._ending and not left):
                 return
-            readers = [self._wake_in]
+            poll = select.poll()  # select() knows the first 1,024 descriptors only
+            poll.register(self._wake_in, select.POLLIN)
             if reads and not full and not self._ending:
-                readers.append(self._wires.input)
-            ready, writable, _ = select.select(readers, [self._wires.output] if left else [], [])
+                poll.register(self._wires.input, select.POLLIN)
+            if left:
+                poll.register(self._wires.output, select.POLLOUT)
+            ready = dict(poll.poll())
             if self._wake_in in ready:
                 os.read(self._wake_in, CHUNK)
             if self._wires.input in ready:
                 reads = self._read()
-            if writable:
+            if self._wires.output in ready:
                 self._send()
 
     def _read(self) -> bool:

@@ -85,7 +85,13 @@ def _tool(link: Link, server: str, listed: Listed, options: ToolOptions) -> Tool
     )
     call = _calling(link, listed.name, options.headers, again=again)
     return Tool.from_schema(
-        name, listed.description, schema, call, idempotent=again, **options.fields
+        name,
+        listed.description,
+        schema,
+        call,
+        idempotent=again,
+        title="" if name == full else full,
+        **options.fields,
     )
 
 

@@ -256,8 +256,8 @@ class ToolRunner:
             raise CallFailed(self.registry.unknown(call.name), "lookup")
         arguments = parsed(found, call)
         if self._watch.live:
-            shown = _shown(arguments)
-            self._watch.emit(ToolRequested, span, self._parent_span, call.id, call.name, shown)
+            told = (call.id, call.name, _shown(arguments), _title(found, call))
+            self._watch.emit(ToolRequested, span, self._parent_span, *told)
         return found, arguments
 
     async def _call(
@@ -276,7 +276,7 @@ class ToolRunner:
                 tries.append(tries[-1].again(attempt))
             ctx = tries[-1]
             if self._watch.live:
-                told = (call.id, call.name, _shown(arguments), attempt)
+                told = (call.id, call.name, _shown(arguments), attempt, _title(tool, call))
                 self._watch.emit(ToolStarted, span, self._parent_span, *told)
             try:
                 if tool.delegate is not None and self._facts.children is not None:
@@ -305,6 +305,11 @@ class ToolRunner:
             call = outcome.call
             fields = (call.id, call.name, outcome.result, seconds, outcome.stage)
             self._watch.emit(ToolFinished, span, self._parent_span, *fields)
+
+
+def _title(tool: Tool, call: ToolCall) -> str:
+    """Return by what people know a tool, where that is not what the model calls it."""
+    return tool.title or ("" if tool.name == call.name else tool.name)
 
 
 def _invoke(tool: Tool, ctx: RunContext, keywords: dict[str, Any]) -> Coroutine[Any, Any, Any]:

@@ -54,6 +54,9 @@ class Tool:
 
     With a `delegate` a call is a child run of it, which no crash can leave unknown; `function` is
     what runs where there is no run to be in.
+
+    `title` is what events show beside a name that only models need: another name by which people
+    know the tool.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Tool:
     idempotent: bool = False
     on_unknown: OnUnknown = "tell_model"
     delegate: Delegate | None = None
+    title: str = ""
 
     def __post_init__(self) -> None:
         if not self.name.strip():
@@ -194,6 +198,7 @@ OPTION_FIELDS = (
     "approval",
     "idempotent",
     "on_unknown",
+    "title",
 )
 
 
@@ -216,6 +221,7 @@ def tool(  # size: the options of a tool, each by name
     approval: Approval = False,
     idempotent: bool = False,
     on_unknown: OnUnknown = "tell_model",
+    title: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
