@@ -141,7 +141,7 @@ def asking(lab: Lab) -> Sequence[Row]:
         ratios.append(asked.cpu / plain.cpu)
         costs.append((asked.cpu / asked.count - plain.cpu / plain.count) * 1e6)
     return [
-        _own("asking", "a run with a child run, to two such runs", "x", spread(ratios), limit=1.2),
+        _own("asking", "a run with a child run, to two such runs", "x", spread(ratios), limit=1.15),
         _own("asking", "what the child run costs", "us", spread(costs), limit=200),
     ]
 
