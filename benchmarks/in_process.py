@@ -43,6 +43,18 @@ async def steps(runs: int) -> None:
         expect("answer", result.output, ANSWER)
 
 
+async def asking(runs: int) -> None:
+    """Do `runs` runs that ask another agent, which does two steps of its own."""
+    script = [calls(("c1", "get_weather", {"city": CITIES[0]})), ANSWER] * runs
+    expert = Agent("expert", ScriptedModel(script), instructions=INSTRUCTIONS, tools=[get_weather])
+    script = [calls(("c1", "expert", {"input": QUESTION})), ANSWER] * runs
+    agent = Agent("assistant", ScriptedModel(script), instructions=INSTRUCTIONS, tools=[expert])
+    for _ in range(runs):
+        result = await agent.run(QUESTION)
+        expect("answer", result.output, ANSWER)
+        expect("tool calls", result.usage.tool_calls, 2)
+
+
 async def build(agents: int) -> None:
     """Build `agents` agents with three tools that are ready."""
     model = ScriptedModel([ANSWER])
@@ -70,6 +82,5 @@ async def nothing_to_close() -> None:
 
 
 if __name__ == "__main__":
-    work(
-        lambda: Jobs({"steps": steps, "build": build, "build_bytes": build_bytes}, nothing_to_close)
-    )
+    jobs = {"steps": steps, "asking": asking, "build": build, "build_bytes": build_bytes}
+    work(lambda: Jobs(jobs, nothing_to_close))

@@ -129,6 +129,23 @@ def step(lab: Lab) -> Sequence[Row]:
     return [_own("step", "a step with a scripted model", "us", costs, limit=60)]
 
 
+def asking(lab: Lab) -> Sequence[Row]:
+    """A run that asks another agent, which takes a tool turn, against two runs like that."""
+    worker = lab.worker("in_process")
+    ratios: list[float] = []
+    costs: list[float] = []
+    for job in ("steps", "asking"):
+        worker.order(job, 50)
+    for _ in range(lab.rounds):
+        plain, asked = worker.order("steps", 500), worker.order("asking", 250)
+        ratios.append(asked.cpu / plain.cpu)
+        costs.append((asked.cpu / asked.count - plain.cpu / plain.count) * 1e6)
+    return [
+        _own("asking", "a run with a child run, to two such runs", "x", spread(ratios), limit=1.15),
+        _own("asking", "what the child run costs", "us", spread(costs), limit=200),
+    ]
+
+
 def build(lab: Lab) -> Sequence[Row]:
     """Making an agent with three tools that are ready."""
     worker = lab.worker("in_process")
@@ -202,12 +219,13 @@ MEASURES: Mapping[str, Measure] = {
     "crowd": crowd,
     "memory": memory,
     "step": step,
+    "asking": asking,
     "build": build,
     "import": imports,
     "cold": cold,
 }
 
-OWN_ONLY = ("step", "build", "import")
+OWN_ONLY = ("step", "asking", "build", "import")
 """Measures that have no floor: they need Treadle itself."""
 
 

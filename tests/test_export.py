@@ -10,6 +10,8 @@ import treadle
 
 PUBLIC = [
     "Agent",
+    "AgentEntered",
+    "AgentLeft",
     "AnswerStored",
     "ApprovalDecided",
     "ApprovalRequested",

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
         UnknownType,
     )
     from treadle.events import (
+        AgentEntered,
+        AgentLeft,
         AnswerStored,
         ApprovalDecided,
         ApprovalRequested,
@@ -116,6 +118,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "AgentEntered",
+    "AgentLeft",
     "AnswerStored",
     "ApprovalDecided",
     "ApprovalRequested",
@@ -245,7 +249,8 @@ _ROOMS = {
         "ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),
     "treadle.events": (
-        "AnswerStored ApprovalDecided ApprovalRequested Event ModelFinished ModelRetried "
+        "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested Event "
+        "ModelFinished ModelRetried "
         "ModelStarted OutputDelta ReasoningDelta RunFinished RunPaused RunStarted SteerApplied "
         "SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress ToolRequested "
         "ToolStarted"

@@ -178,6 +178,30 @@ class ApprovalDecided(Event, frozen=True, tag_field="type", tag="approval.decide
     rule: str = ""
 
 
+class AgentEntered(Event, frozen=True, tag_field="type", tag="agent.entered"):
+    """An agent begins to work inside a run, or goes on to: for the call `call_id`, on `input`.
+
+    Its events have its `agent` and `path`, and spans of their own; its outermost span's parent is
+    that of the call.
+    """
+
+    type: ClassVar[str] = "agent.entered"
+    call_id: str
+    input: str
+
+
+class AgentLeft(Event, frozen=True, tag_field="type", tag="agent.left"):
+    """An agent inside a run is done, or has paused with it. `usage` and `turns` are its own."""
+
+    type: ClassVar[str] = "agent.left"
+    call_id: str
+    stop_reason: StopReason
+    usage: Usage
+    turns: int
+    seconds: float
+    error: str | None = None
+
+
 class SteerApplied(Event, frozen=True, tag_field="type", tag="steer.applied"):
     """A message that steers is part of the history now: the next model call sees it."""
 
@@ -243,6 +267,8 @@ AnyEvent = (
     | ToolFinished
     | ApprovalRequested
     | ApprovalDecided
+    | AgentEntered
+    | AgentLeft
     | SteerApplied
     | SteerCarriedOver
     | SteerDiscarded

@@ -84,6 +84,31 @@ class StateChanged(Entry, frozen=True, tag="state.changed"):
     writes: tuple[StateWrite, ...]
 
 
+class ChildBegan(Entry, frozen=True, tag="child.began"):
+    """A call began a child run, whose entries have this `path`: the agent's name with a number.
+
+    Its `input` is all that it is told. What it is made of is part of the run's own definition.
+    """
+
+    agent: str
+    call_id: str
+    input: Message
+
+
+class ChildEnded(Entry, frozen=True, tag="child.ended"):
+    """A child run is over; its call ends next. `output` is as that of `RunEnded`.
+
+    `error` says why there is no answer. `usage` is its own and that of the runs in it, which the
+    run above has counted, too.
+    """
+
+    stop_reason: StopReason
+    output: Plain | UnsetType = UNSET
+    usage: Usage = NOTHING
+    turns: int = 0
+    error: str | None = None
+
+
 class MessageQueued(Entry, frozen=True, tag="inbox.queued"):
     """Somebody steers: a user's message that waits until the run can take it in."""
 
@@ -206,6 +231,8 @@ AnyEntry = (
     | CallBegan
     | CallEnded
     | StateChanged
+    | ChildBegan
+    | ChildEnded
     | MessageQueued
     | InboxApplied
     | InboxCarried

@@ -12,7 +12,9 @@ from msgspec.structs import force_setattr, replace
 from treadle.errors import ConfigError
 from treadle.usage import NO_MONEY, NOTHING, Usage
 
-LimitName = Literal["max_turns", "max_tool_calls", "max_tokens", "max_cost", "deadline"]
+LimitName = Literal[
+    "max_turns", "max_tool_calls", "max_tokens", "max_cost", "deadline", "max_depth"
+]
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -31,7 +33,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     `max_turns` and `max_tool_calls` are counted; reaching one obeys the agent's `on_limit`.
     `max_tokens` (input plus output), `max_cost` and `deadline` (from the start of the run) stop
     the run. Tokens and money are reserved before each call, so a call that could exceed them is
-    not made. `max_cost` may be given as an int or float; it becomes a `Decimal`.
+    not made. `max_cost` may be given as an int or float; it becomes a `Decimal`. `max_depth` is how
+    deep child runs may be nested in this one. All but the turns hold for a run with its child runs.
 
     Raises:
         ConfigError: a limit is zero or negative.
@@ -42,6 +45,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     max_cost: Decimal | None = None
     deadline: timedelta | None = None
+    max_depth: int = 5
 
     def __post_init__(self) -> None:
         given: Any = self.max_cost
@@ -49,7 +53,7 @@ class Limits(Struct, frozen=True, kw_only=True):
             force_setattr(self, "max_cost", Decimal(str(given)))
         for name, kind, least in _RULES:
             value: Any = getattr(self, name)
-            if value is None and name != "max_turns":
+            if value is None and name not in ("max_turns", "max_depth"):
                 continue
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise ConfigError(
@@ -72,6 +76,7 @@ _RULES: tuple[tuple[LimitName, type, Any], ...] = (
     ("max_tokens", int, 1),
     ("max_cost", Decimal, Decimal("0.000000001")),
     ("deadline", timedelta, timedelta(microseconds=1)),
+    ("max_depth", int, 0),
 )
 """What each limit is, and the least that it can be."""
 
@@ -87,6 +92,7 @@ class Budget:
         "counts_spending",
         "limits",
         "parent",
+        "reserved_calls",
         "reserved_cost",
         "reserved_tokens",
         "tool_calls",
@@ -101,6 +107,7 @@ class Budget:
         )
         self.turns = 0
         self.tool_calls = 0
+        self.reserved_calls = 0
         self.reserved_tokens = 0
         self.reserved_cost = NO_MONEY
         self._spent = NOTHING
@@ -119,9 +126,21 @@ class Budget:
         """Return how many more tool calls may run, or None when they are not limited."""
         own = None
         if self.limits.max_tool_calls is not None:
-            own = max(0, self.limits.max_tool_calls - self.tool_calls)
+            own = max(0, self.limits.max_tool_calls - self.tool_calls - self.reserved_calls)
         above = self.parent.tool_calls_left() if self.parent else None
         return own if above is None else above if own is None else min(own, above)
+
+    def most_tool_calls(self) -> int | None:
+        """Return the limit of tool calls that is reached first, here or above."""
+        own, above = self.limits.max_tool_calls, self.parent
+        if above is None or (own is not None and self.tool_calls_left() != above.tool_calls_left()):
+            return own
+        return above.most_tool_calls() if above.tool_calls_left() is not None else own
+
+    def depth_left(self) -> int:
+        """Return how deep child runs may be nested in this one."""
+        own = self.limits.max_depth
+        return own if self.parent is None else min(own, self.parent.depth_left() - 1)
 
     def tokens_left(self) -> int | None:
         """Return how many tokens may still be reserved, or None when they are not limited."""
@@ -165,6 +184,17 @@ class Budget:
         self.tool_calls += 1
         if self.parent is not None:
             self.parent.count_call()
+
+    def hold_calls(self, number: int) -> None:
+        """Set aside tool calls that are about to run, here and above; negative gives them back."""
+        self.reserved_calls += number
+        if self.parent is not None:
+            self.parent.hold_calls(number)
+
+    def restore(self, usage: Usage, turns: int, tool_calls: int) -> None:
+        """Go on with what was used before; those above go on with it by themselves."""
+        self._spent = replace(usage, tool_calls=0)
+        self.turns, self.tool_calls = turns, tool_calls
 
     def hold(self, tokens: int, cost: Decimal) -> None:
         """Change what is set aside, here and above."""

@@ -17,7 +17,7 @@ class OpenCalls(Struct):
     `began` are those whose work may have had an effect, by attempt, and `unknown` those of them
     that nobody has decided on since, nor asked about themselves: a decision from before they began
     is used up. `cut` is whether the reply was cut off, so that its calls never run. `answers` are
-    what calls that asked in the middle have been told.
+    what calls that asked in the middle have been told, `nested` those that have begun child runs.
     """
 
     reply: Message
@@ -29,6 +29,7 @@ class OpenCalls(Struct):
     asked: dict[str, ApprovalAsked] = {}
     decided: dict[str, ApprovalDecided] = {}
     answers: dict[str, tuple[dict[str, Any], ...]] = {}
+    nested: set[str] = set()
 
     @property
     def waiting(self) -> list[ToolCall]:
@@ -52,6 +53,13 @@ class OpenCalls(Struct):
         self.began[entry.call_id] = entry.attempt
         self.unknown.add(entry.call_id)
         return first
+
+    def nest(self, call_id: str) -> bool:
+        """Take in that a call begins a child run; return whether there is such a call."""
+        if call_id in self.ended or all(call.id != call_id for call in self.calls):
+            return False
+        self.nested.add(call_id)
+        return True
 
     def ask(self, entry: ApprovalAsked) -> None:
         """Take in that a call waits. What was decided before is used up."""
@@ -96,7 +104,7 @@ class OpenCalls(Struct):
                 return waiting(call, midway=True)
             if call.id not in self.began:
                 return waiting(call)
-        return interrupted(call)
+        return unfinished(call) if call.id in self.nested else interrupted(call)
 
 
 def definition_of(asked: ApprovalAsked) -> str:
@@ -107,6 +115,12 @@ def definition_of(asked: ApprovalAsked) -> str:
 def interrupted(call: ToolCall) -> ToolResult:
     """Return the result that stands in for one that never came."""
     text = f"The call of {call.name!r} was interrupted; whether it took effect is unknown."
+    return ToolResult(call.id, call.name, (Text(text),), is_error=True, synthetic=True)
+
+
+def unfinished(call: ToolCall) -> ToolResult:
+    """Return the result that stands in for one whose child run has not ended."""
+    text = f"The call of {call.name!r} did not run to its end."
     return ToolResult(call.id, call.name, (Text(text),), is_error=True, synthetic=True)
 
 

@@ -5,14 +5,13 @@ This is the only place that knows what entries mean. Stores keep them and compar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from treadle.errors import CorruptJournal
-from treadle.events import StopReason
 from treadle.journal import (
     AnyEntry,
     ApprovalAsked,
@@ -20,6 +19,8 @@ from treadle.journal import (
     CallBegan,
     CallEnded,
     CancelAsked,
+    ChildBegan,
+    ChildEnded,
     Forked,
     InboxApplied,
     InboxCarried,
@@ -33,64 +34,17 @@ from treadle.journal import (
     RunSuspended,
     StateChanged,
     UnknownEntry,
-    Verdict,
     ViewReset,
 )
-from treadle.messages import Artefact, Message, Thread, ToolResult
+from treadle.messages import Artefact, Message, Thread
 from treadle.open_calls import OpenCalls
-from treadle.usage import NOTHING, Usage
+from treadle.run_record import RunRecord
 from treadle.values import Plain
 
-RunStatus = Literal["running", "paused", "answered", "stopped", "failed", "superseded"]
 ReceiptStatus = Literal["queued", "applied", "carried_over", "discarded"]
 
 FROM_OUTSIDE = frozenset((MessageQueued, ApprovalDecided, CancelAsked))
 """Entries that anybody may append, also while a run is at work."""
-_OUTCOMES: dict[str, RunStatus] = {"answer": "answered", "limit": "answered", "failed": "failed"}
-
-
-class RunRecord(Struct):
-    """One run as the journal tells it.
-
-    It ended with `output`, or where that is not set with `text`, that of its last reply; at
-    `revision`. `place` is where in the history it began, `results` what its tools gave, `verdicts`
-    what was decided on its calls. A run is superseded when another began before it had ended.
-    """
-
-    run_id: str
-    agent: str
-    started_at: datetime
-    status: RunStatus = "running"
-    stop_reason: StopReason | None = None
-    usage: Usage = NOTHING
-    error: str | None = None
-    turns: int = 0
-    tool_calls: int = 0
-    reason: str = ""
-    output: Plain | UnsetType = UNSET
-    text: str = ""
-    metadata: dict[str, Any] = {}
-    definition: dict[str, str] = {}
-    revision: int = 0
-    place: int = 0
-    cancel: CancelAsked | None = None
-    results: list[ToolResult] = []
-    verdicts: dict[str, Verdict] = {}
-    last_at: datetime | None = None
-    part_from: datetime | None = None
-    parts: timedelta = timedelta()
-
-    @property
-    def seconds(self) -> float:
-        """How long it has worked, pauses left out."""
-        return self.worked.total_seconds()
-
-    @property
-    def worked(self) -> timedelta:
-        """The same as a time: all `parts` that are over, and the one from `part_from` on."""
-        if self.part_from is None or self.last_at is None:
-            return self.parts
-        return self.parts + max(timedelta(), self.last_at - self.part_from)
 
 
 class View:
@@ -103,6 +57,10 @@ class View:
     long as nothing came after them: what they asked of the run may not have been obeyed yet. `held`
     is each yes that holds for the rest of the conversation, by what it is for, `artefacts` are the
     outputs that were too long for the model, by ID.
+
+    `children` are the child runs of calls that are open, each a view of its own: its history is its
+    own, while state, and each yes that holds, are those of the conversation. `entered` counts the
+    child runs of the newest run, by name.
     """
 
     def __init__(self) -> None:
@@ -115,6 +73,8 @@ class View:
         self.open: OpenCalls | None = None
         self.held: dict[str, ApprovalDecided] = {}
         self.artefacts: dict[str, Artefact] = {}
+        self.children: dict[str, ChildRun] = {}
+        self.entered: dict[str, int] = {}
         self.weighed: tuple[int, int] = (0, 0)
         self._settled = Thread()
 
@@ -144,8 +104,11 @@ class View:
         except KeyError as error:
             raise CorruptJournal(f"Revision {revision}: run {error} never began here.") from error
 
-    def add(self, entry: AnyEntry) -> None:
-        """Take in the next entry."""
+    def add(self, entry: AnyEntry, *, own: bool = False) -> None:
+        """Take in the next entry: one with a path is a child run's, unless it is this view's."""
+        if entry.path and not own:
+            _pass_on(self, entry)
+            return
         self._how[type(entry)](self, entry)
         record = self.runs.get(entry.run_id)
         if record is not None and type(entry) not in FROM_OUTSIDE:
@@ -156,24 +119,15 @@ class View:
         if last is not None and last.status in ("running", "paused"):
             last.status = "superseded"
         self._close_calls()
-        self.runs[entry.run_id] = RunRecord(
-            entry.run_id,
-            entry.agent,
-            entry.at,
-            metadata=entry.metadata,
-            definition=entry.definition,
-            place=len(self._settled),
-            part_from=entry.at,
-        )
+        self.entered = {}
+        self.runs[entry.run_id] = RunRecord.begun(entry, len(self._settled))
         self._settled.extend(entry.history)
         if entry.input is not None:
             self._settled.append(entry.input)
 
     def _resumed(self, entry: RunResumed) -> None:
-        record = self.runs[entry.run_id]
-        record.status, record.reason, record.cancel = "running", "", None
-        record.stop_reason, record.error, record.output, record.revision = None, None, UNSET, 0
-        record.parts, record.part_from = record.worked, entry.at  # what is between does not count
+        for record in _records(self, entry.run_id):
+            record.go_on(entry.at)
 
     def _replied(self, entry: ModelReplied) -> None:
         self._say(entry.message, cut=entry.finish_reason == "length")
@@ -200,6 +154,7 @@ class View:
         """Take in results that somebody wrote as a message; without their calls they are none."""
         if self.open is not None:
             self.open = None
+            self.children.clear()
             self._settled.append(message)
 
     def _call_began(self, entry: CallBegan) -> None:
@@ -215,6 +170,8 @@ class View:
         if not any(call.id == call_id for call in opened.calls):
             return
         opened.ended[call_id] = entry
+        if self.children:
+            self.children = {k: v for k, v in self.children.items() if v.call_id != call_id}
         if entry.links or entry.result.artefact is not None:
             for result in (*entry.links, entry.result):
                 if result.artefact is not None:
@@ -228,6 +185,7 @@ class View:
         if self.open is not None:
             self._settled.append(self.open.results)
             self.open = None
+            self.children.clear()
 
     def _write(self, entry: StateChanged | CallEnded) -> None:
         for write in entry.writes:
@@ -290,6 +248,7 @@ class View:
         if last is not None and last.status != "answered":
             last.status = "superseded"  # what it was about is gone
         self.open = None
+        self.children.clear()
         self.held.clear()
         self.artefacts.clear()
         self._settled = Thread(entry.messages)
@@ -301,17 +260,12 @@ class View:
     def _suspended(self, entry: RunSuspended) -> None:
         record = self.runs[entry.run_id]
         record.status, record.reason = "paused", entry.reason
-        record.last_at = entry.at
-        record.parts, record.part_from = record.worked, None
         record.turns = max(record.turns, entry.turns)
+        for each in _records(self, entry.run_id):
+            each.suspend(entry.at)
 
     def _ended(self, entry: RunEnded) -> None:
-        record = self.runs[entry.run_id]
-        record.revision = self.revision
-        record.stop_reason = entry.stop_reason
-        record.error = entry.error
-        record.usage, record.turns, record.output = entry.usage, entry.turns, entry.output
-        record.status = _OUTCOMES.get(entry.stop_reason, "stopped")
+        self.runs[entry.run_id].end(entry, self.revision)
 
     def _nothing(self, entry: AnyEntry) -> None:
         """Nothing follows from it."""
@@ -324,6 +278,8 @@ class View:
         CallBegan: _call_began,
         CallEnded: _call_ended,
         StateChanged: _write,
+        ChildBegan: _nothing,
+        ChildEnded: _nothing,
         MessageQueued: _queued,
         InboxApplied: _applied,
         InboxCarried: _carried,
@@ -337,6 +293,95 @@ class View:
         RunSuspended: _suspended,
         RunEnded: _ended,
     }
+
+
+class ChildRun(Struct):
+    """A child run of an open call, and how it ended where the call has no result yet."""
+
+    call_id: str
+    view: View
+    ended: ChildEnded | None = None
+
+
+_COSTS = (ModelReplied, CallEnded, ApprovalAsked)
+
+
+def _pass_on(root: View, entry: AnyEntry) -> None:
+    """Give an entry to its child run. What it uses, all runs above it have used, too."""
+    above, _, name = entry.path.rpartition("/")
+    views = [root]
+    for step in above.split("/") if above else ():
+        outer = views[-1].children.get(step)
+        if outer is None:
+            return  # the call that it worked for has its result
+        views.append(outer.view)
+    if isinstance(entry, ChildBegan):
+        _enter(views[-1], name, entry)
+        return
+    child = views[-1].children.get(name)
+    if child is None or child.ended is not None:
+        return
+    if isinstance(entry, ChildEnded):
+        said = child.view.runs[entry.run_id].text
+        child.ended = replace(entry, output=said) if entry.output is UNSET else entry
+        child.view = View()  # nobody asks for what it has said any more
+        return
+    record = child.view.runs[entry.run_id]
+    usage, calls = record.usage, record.tool_calls
+    child.view.add(entry, own=True)
+    if isinstance(entry, CallEnded):
+        root.artefacts.update(child.view.artefacts)
+    for view in views:
+        upper = view.runs[entry.run_id]
+        upper.tool_calls += record.tool_calls - calls
+        if isinstance(entry, _COSTS) and record.usage is not usage:
+            upper.usage = upper.usage + entry.usage
+        if type(entry) not in FROM_OUTSIDE:
+            upper.last_at = entry.at
+
+
+def _enter(above: View, name: str, entry: ChildBegan) -> None:
+    """Let a child run begin in this view."""
+    kind = name.rpartition("#")[0]
+    above.entered[kind] = above.entered.get(kind, 0) + 1
+    record = above.runs[entry.run_id]
+    record.last_at = entry.at
+    if above.open is None or not above.open.nest(entry.call_id):
+        return
+    view = View()
+    view.state, view.held = above.state, above.held
+    view.settled.append(entry.input)
+    view.runs[entry.run_id] = RunRecord(
+        entry.run_id, entry.agent, entry.at, verdicts=record.verdicts, part_from=entry.at
+    )
+    above.children[name] = ChildRun(entry.call_id, view)
+
+
+def _records(view: View, run_id: str) -> Iterator[RunRecord]:
+    """Yield the record of a run, and those of the child runs in it."""
+    yield view.runs[run_id]
+    for child in view.children.values():
+        if child.ended is None:
+            yield from _records(child.view, run_id)
+
+
+def paths_in(view: View, path: str = "") -> Iterator[str]:
+    """Yield the path of each child run under way."""
+    for name, child in view.children.items():
+        own = f"{path}/{name}" if path else name
+        yield own
+        yield from paths_in(child.view, own)
+
+
+def child_at(view: View, path: str) -> ChildRun | None:
+    """Return the child run at this path, None when its call has ended, or never began."""
+    found = None
+    for name in path.split("/"):
+        found = view.children.get(name)
+        if found is None:
+            return None
+        view = found.view
+    return found
 
 
 def fold(batches: Iterable[tuple[int, Iterable[AnyEntry]]]) -> View:

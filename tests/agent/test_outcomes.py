@@ -24,8 +24,9 @@ from treadle import (
 )
 from treadle.events import TERMINAL, AnyEvent
 from treadle.journal import RunSuspended
+from treadle.run_record import RunRecord
 from treadle.testing import FakeClock, ScriptedModel, calls, raises
-from treadle.view import RunRecord, fold
+from treadle.view import fold
 
 
 @tool

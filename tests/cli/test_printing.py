@@ -152,3 +152,17 @@ async def test_retries_and_progress_are_told() -> None:
     assert "   upload: attempt 2" in lines
     assert lines[-2:] == ["<- up", "done"]
     assert tries == [1, 2]
+
+
+async def test_an_agent_that_is_asked_is_told_apart() -> None:
+    """What it does is noted with its path; what it says is no part of the answer."""
+    tools = [agents.adder.as_tool("ask")]
+    model = ScriptedModel([calls(("c1", "ask", {"input": "20 + 3?"})), "It said so."])
+    text = visible(await shown(Agent("boss", model, tools=tools), NO_COLOR="1"))
+
+    path = agents.adder.name
+    assert f"{path}#1 works on: 20 + 3?" in text
+    assert f"{path}#1 -> add(a=20, b=3)" in text
+    assert f"{path}#1 is done (answer)" in text
+    assert text.count("It is 23.") == 1, "as the result of the call"
+    assert text.rstrip().endswith("It said so.\\n") or text.rstrip().endswith("It said so.")

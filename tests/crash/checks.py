@@ -16,9 +16,10 @@ from treadle.errors import ConversationNotFound
 from treadle.journal import CallBegan, CallEnded, ModelReplied
 from treadle.messages import Message, ToolResult
 from treadle.ports.store import Batch
+from treadle.run_record import RunRecord
 from treadle.stores.memory import MemoryStore
 from treadle.testing import strict
-from treadle.view import RunRecord, View, fold
+from treadle.view import View, fold
 
 REFUSED = strict("openai")
 

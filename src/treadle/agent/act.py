@@ -10,14 +10,15 @@ from treadle.agent.approval import pending_call
 from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
-from treadle.agent.sorting import Plan, asked_of, sort_calls, take_decisions
+from treadle.agent.sorting import Plan, asked_of, give_back, sort_calls, take_decisions, wake
 from treadle.agent.standing import Standing
 from treadle.agent.work import Work
 from treadle.control import Finish, Interrupt
 from treadle.errors import OutputInvalid, ToolAborted
 from treadle.events import ApprovalRequested
-from treadle.journal import ApprovalAsked
 from treadle.messages import ToolCall, ToolResult
+from treadle.open_calls import unfinished, waiting
+from treadle.ports.approval import PendingCall
 from treadle.ports.model import ModelReply
 from treadle.tools.batch import Batch
 from treadle.tools.outcome import ToolOutcome, error_result
@@ -63,7 +64,7 @@ class Actor:
             work.asker.finished(work.budget.turns, reply, final=final)
         plan = await sort_calls(work, standing, ordinary)
         await self._carry_out(plan, standing, reply)
-        while plan.waiting and take_decisions(work, standing):
+        while plan.waiting and (take_decisions(work, standing) or wake(work, standing)):
             outputs, ordinary = self._split(standing)
             plan = await sort_calls(work, standing, ordinary)
             await self._carry_out(plan, standing, None)
@@ -72,12 +73,8 @@ class Actor:
         work.waiting = _waiting(plan, outputs, standing)
         self._raise_fatal(outcomes, failed=failed)
         if plan.waiting:
-            work.pending = [
-                pending_call(call, standing.asked[call.id])
-                for call in ordinary
-                if call.id in plan.waiting
-            ]
-            return _paused(plan, ordinary, stored=work.recorder is not None), False
+            work.pending = _pending(plan, ordinary, standing, work.path)
+            return _paused(work.pending, standing, stored=work.recorder is not None), False
         limited = plan.limited
         if outputs:
             failed = failed or limited
@@ -115,9 +112,16 @@ class Actor:
 
     async def _carry_out(self, plan: Plan, standing: Standing, reply: ModelReply | None) -> None:
         """Put the reply into the history, run the calls that may run, answer those that do not."""
+        try:
+            await self._run(plan, standing, reply)
+        finally:
+            if plan.held:
+                give_back(self._work, plan)
+
+    async def _run(self, plan: Plan, standing: Standing, reply: ModelReply | None) -> None:
         work, run = self._work, plan.run
         if work.recorder is not None:
-            work.recorder.check()
+            work.recorder.ledger.check()
         work.runner.notes.update(plan.notes)
         work.runner.answers = standing.answers
         work.runner.asked = standing.asked
@@ -173,7 +177,12 @@ class Actor:
     def _take_in(self, outcome: ToolOutcome, standing: Standing, plan: Plan) -> None:
         call_id = outcome.call.id
         self._work.count(outcome, again=call_id in standing.began)
-        if outcome.asked is None:
+        if plan.held:
+            give_back(self._work, plan, 1)
+        if outcome.paused is not None:
+            standing.rest(call_id, outcome.paused)
+            plan.waiting.add(call_id)
+        elif outcome.asked is None:
             standing.done[call_id] = outcome
         else:
             standing.wait(outcome.asked)
@@ -217,21 +226,38 @@ class Actor:
             await self._work.answer(outcome)
 
 
-def _waiting(
-    plan: Plan, outputs: Sequence[ToolCall], standing: Standing
-) -> dict[str, ApprovalAsked | None]:
-    """Return the calls that have no result when the run pauses, with what they wait for."""
+def _waiting(plan: Plan, outputs: Sequence[ToolCall], standing: Standing) -> dict[str, ToolResult]:
+    """Return what stands for the results of calls that have none when the run pauses."""
     if not plan.waiting:
         return {}
-    return {
-        **{call_id: standing.asked.get(call_id) for call_id in plan.waiting},
-        **{call.id: None for call in outputs},
-    }
+    found = {call.id: waiting(call) for call in outputs}
+    for call in standing.calls:
+        if call.id in standing.paused:
+            found[call.id] = unfinished(call)
+        elif call.id in plan.waiting:
+            asked = standing.asked.get(call.id)
+            found[call.id] = waiting(call, midway=asked is not None and asked.midway)
+    return found
 
 
-def _paused(plan: Plan, calls: Sequence[ToolCall], *, stored: bool) -> Ending:
-    names = ", ".join(sorted({call.name for call in calls if call.id in plan.waiting}))
-    reason = f"Somebody has to decide on {names}."
+def _pending(
+    plan: Plan, calls: Sequence[ToolCall], standing: Standing, path: str
+) -> list[PendingCall]:
+    """Return the calls that wait for a decision, those in child runs among them."""
+    found: list[PendingCall] = []
+    for call in calls:
+        if call.id in standing.paused:
+            found += standing.paused[call.id].pending
+        elif call.id in plan.waiting:
+            found.append(pending_call(call, standing.asked[call.id], path))
+    return found
+
+
+def _paused(pending: Sequence[PendingCall], standing: Standing, *, stored: bool) -> Ending:
+    if pending:
+        reason = f"Somebody has to decide on {', '.join(sorted({each.name for each in pending}))}."
+    else:
+        reason = next(pause.reason for pause in standing.paused.values())
     if not stored:
         reason += " Nothing is stored: pass store= to be able to resume."
     return Ending(stop_reason="paused", reason=reason)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Generic, Unpack
 
 from treadle.agent.blocking import run_blocking
+from treadle.agent.children import told
 from treadle.agent.conduct import conduct
 from treadle.agent.output import output_type
 from treadle.agent.result import OutputT, RunResult
 from treadle.agent.run import Run
 from treadle.agent.setup import (
+    AgentDelegate,
     Input,
     OnLimit,
     ResumeOptions,
@@ -22,7 +25,7 @@ from treadle.agent.setup import (
     resume_run,
 )
 from treadle.agent.work import Work
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, TreadleError
 from treadle.events import AnyEvent
 from treadle.limits import Limits
 from treadle.models.resolve import resolve_model
@@ -31,15 +34,28 @@ from treadle.ports.context import DepsT
 from treadle.ports.middleware import Hooks, Middleware
 from treadle.ports.model import DEFAULT_SETTINGS, Model, ModelSettings, profile_of
 from treadle.ports.store import Store
-from treadle.ports.tool import ToolProtocol
+from treadle.ports.tool import ToolProtocol, ToolSource
 from treadle.prompts.render import Instructions
 from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry
-from treadle.tools.tool import Tool
+from treadle.tools.tool import DEFAULT_OUTPUT, Approval, OnError, Tool
 
-AnyTool = Tool | ToolProtocol | Callable[..., Any]
+AnyTool = Tool | ToolProtocol | ToolSource | Callable[..., Any]
 
 DEFAULT_LIMITS = Limits()
+ASKED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "input": {
+            "type": "string",
+            "minLength": 1,
+            "description": "What to ask, with all that has to be known: nothing else is told.",
+        }
+    },
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""What a model gives to an agent that is a tool."""
 DEFAULT_RETRY = Retry()
 
 
@@ -172,9 +188,63 @@ class Agent(Generic[DepsT, OutputT]):
         start = resume_run(run_id, options, self.store)
         return run_blocking(conduct(Work(self._setup(options), start)))
 
+    def as_tool(
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        *,
+        approval: Approval = False,
+        on_error: OnError = "report",
+        parallel: bool = True,
+        max_output: int = DEFAULT_OUTPUT,
+    ) -> Tool:
+        """Return a tool that asks this agent: each call is a child run, and waits for its end.
+
+        ```python
+        from treadle import Agent
+        from treadle.testing import ScriptedModel, calls
+
+        poet = Agent("poet", model=ScriptedModel(["Roses are red."]))
+        asking = calls(("c1", "ask_poet", {"input": "A line about roses."}))
+        editor = Agent(
+            "editor",
+            model=ScriptedModel([asking, "It begins: Roses are red."]),
+            tools=[poet.as_tool("ask_poet")],
+        )
+        print(editor.run_sync("A poem, please.").output)
+        #> It begins: Roses are red.
+        ```
+
+        The agent sees nothing but the `input` of the call. It gets the `deps` and the state of the
+        run, writes into its journal, and spends its budget besides its own; it has its own model,
+        tools, middleware and limits. The options are those of `Tool`.
+        """
+        told = f"Ask {self.name!r}, another agent; it answers when it is done."
+        return Tool.from_schema(
+            self.name if name is None else name,
+            told if description is None else description,
+            ASKED,
+            self._ask,
+            timeout=None,
+            approval=approval,
+            on_error=on_error,
+            parallel=parallel,
+            max_output=max_output,
+            delegate=AgentDelegate(
+                name=self.name,
+                resolve=partial(self._setup, RunOptions()),
+                check_deps=self._check_deps,
+            ),
+        )
+
+    async def _ask(self, arguments: dict[str, Any]) -> Any:
+        """Answer by a run of its own, where there is none to be in."""
+        result = await self.run(arguments["input"])
+        return told(self.name, result.stop_reason, result.output, result.reason)
+
     def _work(self, input: Input | None, options: RunOptions) -> Work:
         start, system = begin_run(input, options, self.store)
-        if self.deps_type is not None and start.deps is not None:
+        if start.deps is not None:
             self._check_deps(start.deps)
         if self._ready and self.model is not None and SETUP_OPTIONS.isdisjoint(options):
             setup = self._ready[0]
@@ -186,6 +256,8 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _check_deps(self, deps: object) -> None:
         kind: Any = self.deps_type
+        if kind is None or deps is None:
+            return
         try:
             fits = isinstance(deps, kind)
         except TypeError:  # a protocol or a generic, which only a type checker can look into
@@ -195,9 +267,16 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _setup(self, options: RunOptions | ResumeOptions) -> RunSetup:
         """Resolve the agent once, and lay this run's options over it."""
+        if not options and self._ready and self.model is not None:
+            return self._ready[0]
         if not self._ready:
             own = self.model if self.model is not None else options.get("model")
             self._ready.append(self._resolve(own))
+            try:
+                check_delegates(self._ready[0].registry)
+            except TreadleError:
+                self._ready.clear()
+                raise
         setup = self._ready[0]
         model = options.get("model")
         if model is not None:
@@ -236,6 +315,12 @@ class Agent(Generic[DepsT, OutputT]):
 REPLACED = ("limits", "instructions", "max_parallel_tools", "approval")
 SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", *REPLACED))
 """The options of a run that are laid over what the agent has."""
+
+
+def check_delegates(registry: ToolRegistry) -> None:
+    """Find out before a run begins whether an agent that it may ask cannot work."""
+    for delegate in registry.delegates.values():
+        delegate.definition()
 
 
 def _model_fields(model: Model | str | None, agent: str) -> dict[str, Any]:

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import Struct
 from msgspec.json import encode as encode_json
+from msgspec.structs import replace
 
+from treadle.agent.setup import AgentDelegate
 from treadle.errors import InvalidInput
 from treadle.journal import ApprovalAsked, ApprovalDecided, Verdict
 from treadle.messages import ToolCall
@@ -25,16 +28,74 @@ def still_means(asked: ApprovalAsked, call: ToolCall, registry: ToolRegistry) ->
     return definition_of(asked) == registry.definition.get(call.name, "")
 
 
-def pending(view: View) -> list[PendingCall]:
-    """Return the calls that wait for a decision."""
+def pending(view: View, path: str = "") -> list[PendingCall]:
+    """Return the calls that wait for a decision, those in child runs among them."""
     if view.open is None:
         return []
-    return [pending_call(call, view.open.asked[call.id]) for call in view.open.waiting]
+    waiting = {call.id for call in view.open.waiting}
+    found: list[PendingCall] = []
+    for call in view.open.calls:
+        if call.id in waiting:
+            found.append(pending_call(call, view.open.asked[call.id], path))
+        else:
+            found += pending_of(view, call.id, path)
+    return found
 
 
-def pending_call(call: ToolCall, asked: ApprovalAsked) -> PendingCall:
+def pending_of(view: View, call_id: str, path: str = "") -> list[PendingCall]:
+    """Return the calls that wait in the child run of a call."""
+    return [
+        each
+        for name, child in view.children.items()
+        if child.call_id == call_id and child.ended is None
+        for each in pending(child.view, f"{path}/{name}" if path else name)
+    ]
+
+
+def pending_call(call: ToolCall, asked: ApprovalAsked, path: str = "") -> PendingCall:
     """Return what is told of a call that waits."""
-    return PendingCall(asked.key, call.name, call.arguments, asked.reason, asked.schema)
+    return PendingCall(asked.key, call.name, call.arguments, asked.reason, asked.schema, path)
+
+
+class _Asking(Struct, frozen=True):
+    """A call that waits or has waited, where it stands, and the tools that it is one of."""
+
+    call: ToolCall
+    asked: ApprovalAsked
+    before: ApprovalDecided | None
+    registry: ToolRegistry
+    path: str
+
+
+def _asking(view: View, key: str, registry: ToolRegistry, path: str = "") -> _Asking | None:
+    """Find the question that a decision is about, in a run or in the child runs in it.
+
+    Raises:
+        InvalidInput: its call asks something else by now.
+    """
+    opened = view.open
+    if opened is None:
+        return None
+    for call in opened.calls:
+        asked = opened.asked.get(call.id)
+        if asked is not None and asked.key == key:
+            return _Asking(call, asked, opened.decided.get(call.id), registry, path)
+    call_id, _, number = key.rpartition("#")
+    asked = opened.asked.get(key) or (opened.asked.get(call_id) if number.isdecimal() else None)
+    if asked is not None:
+        raise InvalidInput(
+            f"Call {asked.call_id!r} asks something else by now; look at it, and decide on "
+            f"{asked.key!r}."
+        )
+    for name, child in view.children.items():
+        above = next(each for each in opened.calls if each.id == child.call_id)
+        delegate = registry.delegates.get(above.name)
+        if isinstance(delegate, AgentDelegate):
+            step = f"{path}/{name}" if path else name
+            found = _asking(child.view, key, delegate.resolve().registry, step)
+            if found is not None:
+                return found
+    return None
 
 
 def decided(
@@ -48,32 +109,16 @@ def decided(
     """
     entries: list[ApprovalDecided] = []
     for key, decision in decisions.items():
-        asked, call = _asked(key, view)
-        entry = _entry(decision, call, asked, registry, run_id)
-        before = view.open.decided.get(call.id) if view.open is not None else None
-        if before is None:
-            entries.append(entry)
-        elif _what(before) != _what(entry):
-            raise InvalidInput(f"Call {key!r} was decided on before: {before.verdict}.")
+        found = _asking(view, key, registry)
+        if found is None:
+            known = ", ".join(repr(each.call_id) for each in pending(view)) or "none does"
+            raise InvalidInput(f"No call {key!r} waits for a decision; waiting: {known}.")
+        entry = _entry(decision, found.call, found.asked, found.registry, run_id)
+        if found.before is None:
+            entries.append(replace(entry, path=found.path) if found.path else entry)
+        elif _what(found.before) != _what(entry):
+            raise InvalidInput(f"Call {key!r} was decided on before: {found.before.verdict}.")
     return entries
-
-
-def _asked(key: str, view: View) -> tuple[ApprovalAsked, ToolCall]:
-    """Return the question that a decision is about, and its call."""
-    opened = view.open
-    if opened is not None:
-        for call in opened.calls:
-            asked = opened.asked.get(call.id)
-            if asked is not None and asked.key == key:
-                return asked, call
-        asked = opened.asked.get(key) or opened.asked.get(key.rpartition("#")[0])
-        if asked is not None:
-            raise InvalidInput(
-                f"Call {asked.call_id!r} asks something else by now; look at it, and decide on "
-                f"{asked.key!r}."
-            )
-    known = ", ".join(repr(each.call_id) for each in pending(view)) or "none does"
-    raise InvalidInput(f"No call {key!r} waits for a decision; waiting: {known}.")
 
 
 def verdict_of(decision: Decision) -> Verdict:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from treadle.agent.bus import EventBus
+from treadle.agent.bus import Bus
 from treadle.agent.output import PartialOutput
 from treadle.agent.reserve import reserve
 from treadle.agent.setup import RunSetup
@@ -60,7 +60,7 @@ class Asker:
     )
 
     def __init__(
-        self, setup: RunSetup, bus: EventBus, budget: Budget, ctx: RunContext, *, parent_span: str
+        self, setup: RunSetup, bus: Bus, budget: Budget, ctx: RunContext, *, parent_span: str
     ) -> None:
         self._setup = setup
         self._bus = bus

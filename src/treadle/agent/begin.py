@@ -24,7 +24,7 @@ async def begin(work: Work) -> None:
     """
     recorder = work.recorder
     if recorder is None or not await _begun_as_known(work, recorder):
-        await _begin_in(work, None if recorder is None else await recorder.open())
+        await _begin_in(work, None if recorder is None else await recorder.ledger.open())
     await work.mail.open(recorder)
     work.tell(RunStarted, work.start.conversation_id)
 
@@ -34,7 +34,7 @@ async def _begun_as_known(work: Work, recorder: Recorder) -> bool:
     is_new = work.start.is_new
     if not is_new and _calls_users(work):
         return False
-    known = recorder.open_known()
+    known = recorder.ledger.open_known()
     if known is None:
         return False
     try:
@@ -42,7 +42,7 @@ async def _begun_as_known(work: Work, recorder: Recorder) -> bool:
     except (ConversationBusy, RevisionConflict, InvalidInput):
         if is_new:  # there is no other way to begin it
             raise
-        recorder.close_known()
+        recorder.ledger.close_known()
         return False
     return True
 

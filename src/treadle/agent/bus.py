@@ -70,7 +70,7 @@ class Reader:
 
     def _push_late(self, event: AnyEvent) -> None:
         """Add an event behind many unread ones: deltas are joined."""
-        if self._joined and type(self._joined[0]) is not type(event):
+        if self._joined and not _continues(self._joined[0], event):
             self._join()
         if isinstance(event, TextDelta | ReasoningDelta):
             self._joined.append(event)
@@ -104,6 +104,11 @@ class Reader:
                 waiter.set_result(None)
 
 
+def _continues(delta: AnyEvent, event: AnyEvent) -> bool:
+    """Whether an event is more of the same text: agents in one run speak at the same time."""
+    return type(event) is type(delta) and event.span_id == delta.span_id
+
+
 class EventBus:
     """Builds a run's events and hands them to its readers.
 
@@ -122,6 +127,11 @@ class EventBus:
         self._last: AnyEvent | None = None
         self._closed = False
         self.live = False
+
+    @property
+    def root(self) -> EventBus:
+        """The bus of the outermost run: its own."""
+        return self
 
     def reader(self) -> Reader:
         """Add a listener that gets everything from now on; after the end, the last event."""
@@ -157,6 +167,22 @@ class EventBus:
         for reader in self._readers:
             reader.push(event)
 
+    def emit_of(
+        self,
+        origin: tuple[str, str],
+        kind: Callable[..., Event],
+        span_id: str,
+        parent_id: str | None,
+        *fields: Any,
+    ) -> None:
+        """Like `emit`, for the agent and the path of a child run."""
+        own = self._agent, self._path
+        self._agent, self._path = origin
+        try:
+            self.emit(kind, span_id, parent_id, *fields)
+        finally:
+            self._agent, self._path = own
+
     def close(self) -> None:
         """The last event was emitted: readers that come now get only that."""
         for reader in self._readers:
@@ -164,6 +190,51 @@ class EventBus:
         self._readers = []
         self.live = False
         self._closed = True
+
+
+class NestedBus:
+    """Brings the events of a child run to whoever listens to the run that it is in.
+
+    `path` is its own, `span` that of the call that it works for.
+    """
+
+    __slots__ = ("_origin", "_root", "_span", "path")
+
+    def __init__(self, above: EventBus | NestedBus, agent: str, path: str, span: str) -> None:
+        self._root: EventBus = above.root
+        self._origin = agent, path
+        self._span = span or None
+        self.path = path
+
+    @property
+    def root(self) -> EventBus:
+        """The bus of the run itself."""
+        return self._root
+
+    @property
+    def live(self) -> bool:
+        """Whether anybody listens."""
+        return self._root.live
+
+    def reader(self) -> Reader:
+        """Add a listener to all events of the run."""
+        return self._root.reader()
+
+    def say(self, span_id: str, parent_id: str | None, text: str, turn: int) -> None:
+        """Emit a `TextDelta`."""
+        self.emit(TextDelta, span_id, parent_id, text, turn)
+
+    def emit(
+        self, kind: Callable[..., Event], span_id: str, parent_id: str | None, *fields: Any
+    ) -> None:
+        """Emit an event; what has no parent in the child run has the call for its parent."""
+        self._root.emit_of(self._origin, kind, span_id, parent_id or self._span, *fields)
+
+    def close(self) -> None:
+        """The events of the run go on."""
+
+
+Bus = EventBus | NestedBus
 
 
 async def deliver(reader: Reader, observer: Observer) -> None:
@@ -183,7 +254,7 @@ class Progress:
 
     __slots__ = ("_bus", "_home", "_loop", "_span")
 
-    def __init__(self, bus: EventBus, span: str) -> None:
+    def __init__(self, bus: Bus, span: str) -> None:
         self._bus = bus
         self._span = span
         self._home = threading.get_ident()

@@ -43,12 +43,16 @@ LONE_SURROGATE = re.compile(r"\\u(?:[dD][89abAB]|0000)")
 
 
 class CallIds:
-    """The call IDs that a conversation has used. Servers that reuse one ID for ever exist."""
+    """The call IDs that a conversation has used. Servers that reuse one ID for ever exist.
 
-    __slots__ = ("_messages", "_used")
+    Those of a child run begin with its path, so that they are new to the whole run.
+    """
 
-    def __init__(self, messages: Iterable[Message]) -> None:
+    __slots__ = ("_messages", "_prefix", "_used")
+
+    def __init__(self, messages: Iterable[Message], path: str = "") -> None:
         self._messages = messages
+        self._prefix = f"{path}:" if path else ""
         self._used: set[str] | None = None
 
     def take_in(self, message: Message) -> tuple[Message, tuple[ToolCall, ...]]:
@@ -74,9 +78,10 @@ class CallIds:
         used = self._used
         if used is None:  # most conversations never call a tool: read them only when needed
             used = self._used = {call.id for said in self._messages for call in said.tool_calls}
-        fresh = call.id or f"call_{new_span_id()}"
+        fresh = self._prefix + (call.id or f"call_{new_span_id()}")
         if fresh in used:
-            fresh = next(new for n in count(2) if (new := f"{call.id[:50]}_{n}") not in used)
+            begin = self._prefix + call.id[:50]
+            fresh = next(new for n in count(2) if (new := f"{begin}_{n}") not in used)
         used.add(fresh)
         if fresh == call.id:
             return call

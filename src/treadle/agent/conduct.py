@@ -29,8 +29,8 @@ async def conduct(work: Work) -> AnyResult:
         work.bus.close()  # also when settling failed: no reader waits for ever
         work.stop_timer()
         if work.recorder is not None:
-            work.recorder.remember(work.thread)
-            await work.recorder.close()
+            work.recorder.ledger.remember(work.thread)
+            await work.recorder.ledger.close()
         if watchers:
             await _finish(watchers)
 

@@ -29,9 +29,10 @@ from treadle.journal import (
 from treadle.messages import Artefact, Message, Thread, UserPart
 from treadle.ports.approval import PendingCall
 from treadle.ports.store import ConversationStatus, Head, Store
+from treadle.run_record import RunRecord
 from treadle.state.scoped import State
 from treadle.values import unpack
-from treadle.view import RunRecord, View
+from treadle.view import View
 
 STATUSES: tuple[str, ...] = get_args(ConversationStatus)
 log = logging.getLogger(__name__)

@@ -65,7 +65,13 @@ class Final:
         try:
             while True:
                 late = work.mail.late()
-                end = work.ended(ending.stop_reason, ending.output, text=reply.message.text)
+                end = recorder.end(
+                    ending.stop_reason,
+                    ending.output,
+                    work.budget.usage,
+                    work.budget.turns,
+                    text=reply.message.text,
+                )
                 if await recorder.replied(
                     reply, (), *late, end, unless_more_than=len(work.inbox.waiting)
                 ):

@@ -22,7 +22,8 @@ from treadle.errors import (
 from treadle.journal import AnyEntry, CancelAsked, MessageQueued, RunBegan, RunResumed
 from treadle.messages import Thread
 from treadle.ports.store import Head, Lease, Store, begins_writes, ends_lease, never_waits
-from treadle.view import RunRecord, View
+from treadle.run_record import RunRecord
+from treadle.view import View
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from treadle.agent.act import Actor
 from treadle.agent.ask import BudgetSpent
 from treadle.agent.begin import begin
 from treadle.agent.calls import Answers
+from treadle.agent.children import ChildRuns, enter
 from treadle.agent.ending import Ending
 from treadle.agent.final import Final
 from treadle.agent.output import OUTPUT_TOOL
@@ -19,7 +21,6 @@ from treadle.agent.resume import reopen
 from treadle.agent.settle import settle
 from treadle.agent.work import Work
 from treadle.errors import IncompleteReply, LimitReached, OutputInvalid, RunFailed, TreadleError
-from treadle.limits import LimitName
 from treadle.messages import Message, Thread, ToolCall
 from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
 from treadle.prompts.render import numbered_list
@@ -35,6 +36,8 @@ class Loop:
 
     def __init__(self, work: Work) -> None:
         self._work = work
+        if work.setup.registry.delegates:
+            work.children = ChildRuns(work, _carry_out)
         self._actor = Actor(work)
         self._final = Final(work, self._actor)
         self._blanks = 0
@@ -61,6 +64,9 @@ class Loop:
     async def _open(self) -> Ending | None:
         """Begin the run, or take it up; return its end when it had answered before."""
         work, resumption = self._work, self._work.start.resumption
+        if work.origin is not None:
+            await enter(work, work.origin)
+            return None
         if resumption is not None:
             return await reopen(work, resumption)
         await begin(work)
@@ -122,7 +128,7 @@ class Loop:
         work = self._work
         budget = work.budget
         if work.recorder is not None:
-            work.recorder.check()
+            work.recorder.ledger.check()
         budget.turns += 1
         try:
             reply = await work.asker.ask(request, budget.turns, work.seconds_left())
@@ -168,8 +174,10 @@ class Loop:
             await work.answer(work.runner.refuse(call, text, "limit"))
         work.close_answers()
 
-    async def _at_limit(self, which: LimitName) -> Ending:
-        text = f"The run reached {which}={getattr(self._work.setup.limits, which)}."
+    async def _at_limit(self, which: Literal["max_turns", "max_tool_calls"]) -> Ending:
+        calls, limits = which == "max_tool_calls", self._work.setup.limits
+        most = self._work.budget.most_tool_calls() if calls else limits.max_turns
+        text = f"The run reached {which}={most}."
         match self._work.setup.on_limit:
             case "error":
                 raise LimitReached(
@@ -228,6 +236,10 @@ class Loop:
         return Ending(
             stop_reason="cancelled", reason="The task that ran it was cancelled.", raises=True
         )
+
+
+async def _carry_out(work: Work) -> AnyResult:
+    return await Loop(work).run()
 
 
 def _failed(error: Exception) -> Ending:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from treadle.agent.bus import EventBus
+from treadle.agent.bus import Bus
 from treadle.agent.inbox import Inbox
 from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunStart
@@ -20,7 +20,7 @@ class Mail:
     `opened` is whether it has.
     """
 
-    def __init__(self, inbox: Inbox, start: RunStart, bus: EventBus, span: str) -> None:
+    def __init__(self, inbox: Inbox, start: RunStart, bus: Bus, span: str) -> None:
         self._inbox = inbox
         self._bus = bus
         self._span = span

@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from treadle.agent.ending import signal_of
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from treadle.agent.ending import signal_of, storable
 from treadle.agent.ledger import Ledger
+from treadle.events import StopReason
 from treadle.journal import (
     AnyEntry,
     CallBegan,
     CallEnded,
+    ChildBegan,
+    ChildEnded,
     InboxApplied,
     MessageAdded,
     MessageQueued,
@@ -26,11 +32,83 @@ from treadle.messages import Message
 from treadle.ports.model import ModelReply
 from treadle.state.scoped import StateWrite
 from treadle.tools.outcome import ToolOutcome
+from treadle.usage import Usage
 from treadle.values import Plain, pack
+from treadle.view import View, child_at
 
 
-class Recorder(Ledger):
-    """The entries of one run, each written as it happens."""
+class Recorder:
+    """Writes the entries of one run, or of the child run at a path in it, as they happen.
+
+    All of them go through one ledger, so that they stand in one order.
+    """
+
+    def __init__(self, ledger: Ledger, path: str = "") -> None:
+        self.ledger = ledger
+        self.path = path
+        self.start = ledger.start
+        self._append = self._append_nested if path else ledger.append
+
+    @property
+    def view(self) -> View:
+        """The conversation, or what the child run at the path has said and done in it."""
+        if not self.path:
+            return self.ledger.view
+        found = child_at(self.ledger.view, self.path)
+        return View() if found is None else found.view
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the journal tells that it has ended or paused."""
+        if not self.path:
+            return self.ledger.at_rest
+        found = child_at(self.ledger.view, self.path)
+        return found is None or found.ended is not None
+
+    @property
+    def knows_end(self) -> bool:
+        """Whether the journal tells that it is over."""
+        return self.at_rest if self.path else self.ledger.knows_end
+
+    async def _append_nested(
+        self, entries: Sequence[AnyEntry], *, unless_more_than: int | None = None
+    ) -> bool:
+        """Write entries of the child run; messages that wait are for the run that it is in."""
+        del unless_more_than
+        return await self.ledger.append([replace(entry, path=self.path) for entry in entries])
+
+    async def child_began(
+        self, agent: str, call_id: str, said: Message, writes: Sequence[StateWrite]
+    ) -> None:
+        """Write that a child run begins."""
+        began = ChildBegan(
+            run_id=self.start.run_id, at=_now(), agent=agent, call_id=call_id, input=said
+        )
+        await self._append([began, *self._state(writes)])
+
+    def end(
+        self,
+        stop_reason: StopReason,
+        output: Any,
+        usage: Usage,
+        turns: int,
+        *,
+        error: str | None = None,
+        text: str = "",
+    ) -> RunEnded | ChildEnded:
+        """Build the entry that ends it; an output that is the reply's `text` is not repeated."""
+        kind = ChildEnded if self.path else RunEnded
+        return kind(
+            run_id=self.start.run_id,
+            at=_now(),
+            stop_reason=stop_reason,
+            output=UNSET
+            if text and isinstance(output, str) and output == text
+            else storable(output),
+            usage=usage,
+            turns=turns,
+            error=error,
+        )
 
     async def began(
         self, agent: str, definition: dict[str, str], writes: Sequence[StateWrite]
@@ -46,14 +124,15 @@ class Recorder(Ledger):
             metadata=_packed(start.metadata) if start.metadata else {},
             definition=definition,
         )
-        found = tuple(self.inbox.waiting)
+        inbox = self.ledger.inbox
+        found = tuple(inbox.waiting)
         before = [InboxApplied(run_id=start.run_id, at=began.at, ids=found)] if found else []
-        await self.append([*before, began, *self._state(writes)])
-        self.inbox.settle(found, "applied")
+        await self._append([*before, began, *self._state(writes)])
+        inbox.settle(found, "applied")
 
     async def resumed(self, *entries: AnyEntry) -> None:
         """Write that the run goes on, with what follows in the same write."""
-        await self.append([RunResumed(run_id=self.start.run_id, at=_now()), *entries])
+        await self._append([RunResumed(run_id=self.start.run_id, at=_now()), *entries])
 
     async def replied(
         self,
@@ -75,20 +154,25 @@ class Recorder(Ledger):
             model=reply.model,
             finish_reason=reply.finish_reason,
         )
-        return await self.append(
+        return await self._append(
             [entry, *self._begun(begun, at), *after], unless_more_than=unless_more_than
         )
 
     async def said(self, message: Message) -> None:
         """Write something that the loop said, or what was seen of a broken reply."""
-        await self.append([MessageAdded(run_id=self.start.run_id, at=_now(), message=message)])
+        await self._append([MessageAdded(run_id=self.start.run_id, at=_now(), message=message)])
 
     async def call_ended(self, outcome: ToolOutcome, begun: Sequence[str]) -> None:
         """Write an outcome, with the calls that begin after it."""
         at = _now()
         if outcome.asked is not None:
             state = self._state(outcome.writes)
-            await self.append([*state, outcome.asked, *self._begun(begun, at)])
+            await self._append([*state, outcome.asked, *self._begun(begun, at)])
+            return
+        if outcome.paused is not None:
+            entries = [*self._state(outcome.writes), *self._begun(begun, at)]
+            if entries:
+                await self._append(entries)
             return
         asks, given = signal_of(outcome)
         entry = CallEnded(
@@ -101,38 +185,38 @@ class Recorder(Ledger):
             asks=asks,
             given=given,
         )
-        await self.append([*outcome.audit, entry, *self._begun(begun, at)])
+        await self._append([*outcome.audit, entry, *self._begun(begun, at)])
 
     async def calls_began(self, call_ids: Sequence[str], *before: AnyEntry) -> None:
         """Write that calls begin."""
         if call_ids or before:
-            await self.append([*before, *self._begun(call_ids, _now())])
+            await self._append([*before, *self._begun(call_ids, _now())])
 
     async def state_changed(self, writes: Sequence[StateWrite]) -> None:
         """Write state that changed outside a call."""
         if writes:
-            await self.append(self._state(writes))
+            await self._append(self._state(writes))
 
     async def applied(self, ids: tuple[str, ...]) -> None:
         """Write that queued messages became part of the history."""
-        await self.append([InboxApplied(run_id=self.start.run_id, at=_now(), ids=ids)])
+        await self._append([InboxApplied(run_id=self.start.run_id, at=_now(), ids=ids)])
 
     async def suspended(self, reason: str, turns: int) -> None:
         """Write that the run paused."""
-        await self.append(
+        await self._append(
             [RunSuspended(run_id=self.start.run_id, at=_now(), reason=reason, turns=turns)]
         )
 
     async def ended(
-        self, entry: RunEnded, *before: AnyEntry, unless_more_than: int | None = None
+        self, entry: RunEnded | ChildEnded, *before: AnyEntry, unless_more_than: int | None = None
     ) -> bool:
         """Write the end of the run; like `replied` with `unless_more_than`."""
-        return await self.append([*before, entry], unless_more_than=unless_more_than)
+        return await self._append([*before, entry], unless_more_than=unless_more_than)
 
     async def queue(self, message: MessageQueued) -> None:
         """Write a message that steers this run, from its own process."""
-        await self.append([message])
-        self.inbox.put(message.id, message.message)
+        await self._append([message])
+        self.ledger.inbox.put(message.id, message.message)
 
     def _state(self, writes: Sequence[StateWrite]) -> list[AnyEntry]:
         if not writes:

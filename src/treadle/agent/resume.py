@@ -26,9 +26,10 @@ from treadle.events import RunStarted
 from treadle.limits import Budget
 from treadle.messages import Thread
 from treadle.ports.approval import Decisions
+from treadle.run_record import RunRecord
 from treadle.state.scoped import State
 from treadle.values import unpack
-from treadle.view import RunRecord, View
+from treadle.view import View, paths_in
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
         raise InvalidInput("Nothing is stored, so nothing can be resumed: pass store=.")
     work.start = replace(work.start, conversation_id=await store.find(run_id))
     work.recorder = recorder = work.record_into(store)
-    view = await recorder.open()
+    view = await recorder.ledger.open()
     record = record_to_resume(view, run_id)
     if record.revision and record.status == "answered":  # as things were when it had answered
         view = await read_view(store, work.start.conversation_id, record.revision)
@@ -67,6 +68,9 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
     await check_definition(record.definition, setup.definition, resumption.on_change, setup.agent)
     entries = decided(resumption.decisions, view, setup.registry, run_id)
     status = record.status
+    work.entered = dict(view.entered)
+    if status == "paused":
+        work.rested.update(paths_in(view))
     await work.render()
     await recorder.resumed(*entries)
     work.thread = Thread(view.settled)  # an edit may have changed its last message
@@ -111,9 +115,7 @@ def answered(record: RunRecord) -> Ending | None:
 
 def restore(budget: Budget, record: RunRecord) -> None:
     """Let a run go on with what it has used."""
-    budget.spend(replace(record.usage, tool_calls=0))
-    budget.turns = record.turns
-    budget.tool_calls = record.tool_calls
+    budget.restore(record.usage, record.turns, record.tool_calls)
 
 
 def _check_verdicts(decisions: Decisions, record: RunRecord) -> None:
@@ -154,7 +156,8 @@ async def check_definition(
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
     changes: list[str] = []
-    for name in sorted({*before, *now} - {"instructions"}):
+    prompts = {name for name in (*before, *now) if name.startswith("instructions")}
+    for name in sorted({*before, *now} - prompts):
         if name not in now:
             changes.append(f"{name} is gone")
         elif name not in before:

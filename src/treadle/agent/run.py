@@ -106,7 +106,7 @@ class Run(Generic[OutputT]):
             if queued.done():
                 return receipt
         if self._task.done() or (work.recorder is not None and work.recorder.knows_end):
-            if store is None or work.recorder is None or not work.recorder.entered:
+            if store is None or work.recorder is None or not work.recorder.ledger.entered:
                 raise ConversationFinalized(f"Run {self.id!r} is over; start another.")
             return await queue(store, self.conversation_id, message)
         await work.mail.queue(message)

@@ -14,9 +14,8 @@ from treadle.agent.result import AnyResult, RunResult
 from treadle.agent.unbroken import unbroken
 from treadle.agent.work import Work
 from treadle.errors import RunFailed, TreadleError
-from treadle.events import AnswerStored, RunFinished, RunPaused
+from treadle.events import AgentLeft, AnswerStored, RunFinished, RunPaused
 from treadle.messages import Message
-from treadle.open_calls import waiting
 from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
 from treadle.tools.outcome import ToolOutcome, error_result
@@ -61,8 +60,7 @@ def _complete(work: Work, ending: Ending) -> list[ToolOutcome | Message]:
         answers = work.answers
         for call in answers.missing:
             if call.id in work.waiting:
-                asked = work.waiting[call.id]  # in this result only: it goes on waiting
-                answers.results[call.id] = waiting(call, midway=asked is not None and asked.midway)
+                answers.results[call.id] = work.waiting[call.id]  # in this result only
                 continue
             outcome = work.runner.cut.get(call.id)
             if outcome is None:
@@ -99,18 +97,32 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
             await recorder.call_ended(item, ())
     await work.record_state()
     if ending.stop_reason == "paused":
-        await recorder.suspended(ending.reason, work.budget.turns)
+        if not work.path:
+            await recorder.suspended(ending.reason, work.budget.turns)
     else:
         output = _output(work, ending)
         answers = ending.stop_reason in ("answer", "limit")
         while True:
             late = work.mail.late() if answers else []
-            end = work.ended(ending.stop_reason, output, ending.error)
+            end = recorder.end(
+                ending.stop_reason,
+                output,
+                work.budget.usage,
+                work.budget.turns,
+                error=_why(work, ending),
+            )
             most = len(work.inbox.waiting) if answers else None
             if await recorder.ended(end, *late, unless_more_than=most):
                 break
         if answers:
             work.mail.settle()
+
+
+def _why(work: Work, ending: Ending) -> str | None:
+    """Return what the journal says of an end without an answer; of a child run always something."""
+    if ending.error is not None:
+        return str(ending.error)
+    return ending.reason or None if work.path else None
 
 
 def _result(work: Work, ending: Ending) -> AnyResult:
@@ -147,6 +159,11 @@ def _text_so_far(work: Work) -> str:
 
 def _tell(work: Work, ending: Ending, result: AnyResult) -> None:
     bus, span = work.bus, work.span
+    error = str(ending.error) if ending.error is not None else None
+    if work.origin is not None:
+        told = (ending.stop_reason, result.usage, result.turns, result.seconds)
+        bus.emit(AgentLeft, span, None, work.origin.call.call_id, *told, error)
+        return
     if ending.stop_reason == "paused":
         bus.emit(RunPaused, span, None, ending.reason, result.usage, result.seconds)
         return
@@ -157,7 +174,6 @@ def _tell(work: Work, ending: Ending, result: AnyResult) -> None:
             None,
             result.output if isinstance(result.output, str) else _text_so_far(work),
         )
-    error = str(ending.error) if ending.error is not None else None
     bus.emit(
         RunFinished,
         span,

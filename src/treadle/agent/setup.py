@@ -127,13 +127,34 @@ class RunSetup:
     def definition(self) -> dict[str, str]:
         """A short hash of each thing the agent is made of, so that a resume can compare."""
         if not self._definition:
-            found = {f"tool {name}": digest for name, digest in self.registry.definition.items()}
-            if self.output is not None:
-                found["output"] = short_hash(encode_json(self.output.schema, order="sorted"))
-            if isinstance(self.instructions, str):
-                found["instructions"] = short_hash(self.instructions.encode(errors="surrogatepass"))
-            self._definition.append(found)
+            self._definition.append(self.definition_under(()))
         return self._definition[0]
+
+    def definition_under(self, above: tuple[object, ...]) -> dict[str, str]:
+        """Return the same, with that of each agent that it may run; of none that is `above`."""
+        found = {f"tool {name}": digest for name, digest in self.registry.definition.items()}
+        if self.output is not None:
+            found["output"] = short_hash(encode_json(self.output.schema, order="sorted"))
+        if isinstance(self.instructions, str):
+            found["instructions"] = short_hash(self.instructions.encode(errors="surrogatepass"))
+        for name, delegate in self.registry.delegates.items():
+            nested = delegate.definition((*above, self))
+            found |= {f"{thing} of {name}": digest for thing, digest in nested.items()}
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDelegate:
+    """The agent behind a tool: how to resolve it, and to check what it is given as `deps`."""
+
+    name: str
+    resolve: Callable[[], RunSetup]
+    check_deps: Callable[[object], None]
+
+    def definition(self, above: tuple[object, ...] = ()) -> dict[str, str]:
+        """Return a short hash of each thing it is made of; nothing for one that is `above`."""
+        setup = self.resolve()
+        return {} if any(setup is each for each in above) else setup.definition_under(above)
 
 
 class Resumption(Struct, frozen=True):

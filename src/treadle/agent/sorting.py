@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle import events
-from treadle.agent.approval import still_means
+from treadle.agent.approval import pending_of, still_means
 from treadle.agent.standing import Standing
 from treadle.agent.work import Work
 from treadle.errors import ToolError
@@ -32,7 +32,7 @@ class Plan(Struct):
     `run` runs, `refuse` has outcomes of calls that do not, `ask` are calls that begin to wait with
     the reason, `audit` is what was decided without asking anybody, `waiting` are the IDs of all
     that wait, `notes` is what the model is told beside a result. `limited` is whether the limit of
-    calls kept one from running.
+    calls kept one from running, `held` how many were set aside in the budget.
     """
 
     run: list[ToolCall] = []
@@ -42,6 +42,7 @@ class Plan(Struct):
     waiting: set[str] = set()
     notes: dict[str, str] = {}
     limited: bool = False
+    held: int = 0
 
 
 async def sort_calls(work: Work, standing: Standing, calls: Sequence[ToolCall]) -> Plan:
@@ -50,23 +51,53 @@ async def sort_calls(work: Work, standing: Standing, calls: Sequence[ToolCall]) 
     if left is None and standing.fresh and _need_nobody(work, calls):
         return Plan(run=list(calls))  # nearly always
     plan = Plan()
-    for call in calls:
-        if call.id in standing.done:
-            continue
-        if standing.cut:
-            text = "Not run: your reply was cut off (truncated)."
-            plan.refuse.append(work.runner.refuse(call, text, "limit"))
-        elif call.id in standing.unknown:
-            _sort_unknown(work, standing, call, plan)
-        elif left is not None and left <= 0 and call.id not in standing.began:
-            plan.limited = True
-            limit = work.setup.limits.max_tool_calls
-            text = f"Not run: the limit of {limit} tool calls is used up."
-            plan.refuse.append(work.runner.refuse(call, text, "limit"))
-        else:
-            left = left if left is None or call.id in standing.began else left - 1
-            await _sort_known(work, standing, call, plan)
+    try:
+        for call in calls:
+            if call.id not in standing.done:
+                await _sort(work, standing, call, plan)
+    except BaseException:
+        give_back(work, plan)
+        raise
     return plan
+
+
+async def _sort(work: Work, standing: Standing, call: ToolCall, plan: Plan) -> None:
+    """Sort one call that has no outcome."""
+    if standing.cut:
+        text = "Not run: your reply was cut off (truncated)."
+        plan.refuse.append(work.runner.refuse(call, text, "limit"))
+    elif call.id in standing.paused:
+        plan.waiting.add(call.id)
+    elif call.id in standing.began and call.name in work.setup.registry.delegates:
+        _run(plan, call, standing.decided.get(call.id))  # its child run goes on
+    elif call.id in standing.unknown:
+        _sort_unknown(work, standing, call, plan)
+    elif call.id in standing.began or _has_room(work, plan):
+        await _sort_known(work, standing, call, plan)
+    else:
+        plan.limited = True
+        limit = work.budget.most_tool_calls()
+        text = f"Not run: the limit of {limit} tool calls is used up."
+        plan.refuse.append(work.runner.refuse(call, text, "limit"))
+
+
+def _has_room(work: Work, plan: Plan) -> bool:
+    """Set aside one more call, where they are limited; return whether it may run."""
+    left = work.budget.tool_calls_left()
+    if left is None:
+        return True
+    if left > 0:
+        plan.held += 1
+        work.budget.hold_calls(1)
+    return left > 0
+
+
+def give_back(work: Work, plan: Plan, most: int | None = None) -> None:
+    """Set aside fewer calls, by default none any more."""
+    number = plan.held if most is None else min(most, plan.held)
+    if number:
+        plan.held -= number
+        work.budget.hold_calls(-number)
 
 
 def _need_nobody(work: Work, calls: Sequence[ToolCall]) -> bool:
@@ -190,6 +221,20 @@ def take_decisions(work: Work, standing: Standing) -> bool:
     for entry in fresh.values():
         tell_decided(work, standing, entry)
     return True
+
+
+def wake(work: Work, standing: Standing) -> bool:
+    """Let child runs go on whose calls were decided on meanwhile; return whether there are any."""
+    if work.recorder is None or not standing.paused:
+        return False
+    view, before = work.recorder.view, standing.paused
+    standing.paused = {
+        call_id: pause
+        for call_id, pause in before.items()
+        if {each.call_id for each in pause.pending}
+        <= {each.call_id for each in pending_of(view, call_id)}
+    }
+    return len(standing.paused) < len(before)
 
 
 def tell_decided(work: Work, standing: Standing, entry: ApprovalDecided) -> None:

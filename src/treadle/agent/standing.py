@@ -12,8 +12,9 @@ from treadle.control import Interrupt
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import ToolCall
 from treadle.open_calls import OpenCalls
+from treadle.ports.children import Pause
+from treadle.run_record import RunStatus
 from treadle.tools.outcome import ToolOutcome
-from treadle.view import RunStatus
 
 
 class Standing(Struct):
@@ -22,7 +23,7 @@ class Standing(Struct):
     `began` are those that another process began. Of the `unknown` ones, where they are not `done`,
     nobody knows the outcome, and nobody has decided since whether they run again. `answers` are
     what calls that asked in the middle have been told. `cut` is whether the reply was cut off, so
-    that its calls never run.
+    that its calls never run. `paused` are the calls whose child runs have.
     """
 
     calls: tuple[ToolCall, ...]
@@ -33,11 +34,18 @@ class Standing(Struct):
     decided: dict[str, ApprovalDecided] = {}
     answers: dict[str, tuple[dict[str, Any], ...]] = {}
     cut: bool = False
+    paused: dict[str, Pause] = {}
 
     @property
     def fresh(self) -> bool:
         """Whether nothing has become of any call yet."""
         return not (self.done or self.began or self.asked or self.cut)
+
+    def rest(self, call_id: str, pause: Pause) -> None:
+        """Take in that the child run of a call has paused."""
+        self.began |= {call_id}
+        self.unknown -= {call_id}
+        self.paused[call_id] = pause
 
     def wait(self, asked: ApprovalAsked) -> None:
         """Take in that a call asked in the middle; what was decided before is used up."""

@@ -60,7 +60,8 @@ class Views:
 
     def put(self, head: Head, view: View) -> None:
         """Keep a view; the ones that were not used for longest give way."""
-        kept = _Kept(head, view, len(view.settled), _media_bytes(view))
+        messages = _messages(view) if view.children else len(view.settled)
+        kept = _Kept(head, view, messages, _media_bytes(view))
         with self._lock:
             self._pop(head.conversation_id)  # one that another run put back meanwhile gives way
             if kept.messages > MOST_MESSAGES or kept.media > MOST_MEDIA_BYTES:
@@ -83,6 +84,11 @@ class Views:
         return kept
 
 
+def _messages(view: View) -> int:
+    """Return the number of messages in a history, and in those of the child runs in it."""
+    return len(view.settled) + sum(_messages(child.view) for child in view.children.values())
+
+
 def _media_bytes(view: View) -> int:
     """Return the bytes of the media in a history; only messages that came since are looked at."""
     seen, size = view.weighed
@@ -95,6 +101,8 @@ def _media_bytes(view: View) -> int:
                 if isinstance(each, Image | Audio | File) and each.content is not None:
                     size += len(each.content)
     view.weighed = (len(settled), size)
+    for child in view.children.values():
+        size += _media_bytes(child.view)
     return size
 
 

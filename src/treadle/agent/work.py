@@ -8,32 +8,26 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import Struct
 
 from treadle.agent.ask import Asker
-from treadle.agent.bus import EventBus, Progress
+from treadle.agent.bus import EventBus, NestedBus, Progress
 from treadle.agent.calls import Answers, CallIds
-from treadle.agent.ending import Ending, storable
+from treadle.agent.ending import Ending
 from treadle.agent.inbox import Inbox
+from treadle.agent.ledger import Ledger
 from treadle.agent.mail import Mail
 from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunSetup, RunStart
 from treadle.agent.standing import Standing
 from treadle.errors import TreadleError
-from treadle.events import (
-    Event,
-    StopReason,
-)
+from treadle.events import Event
 from treadle.ids import new_span_id
-from treadle.journal import (
-    AnyEntry,
-    ApprovalAsked,
-    MessageAdded,
-    RunEnded,
-)
+from treadle.journal import AnyEntry, MessageAdded
 from treadle.limits import Budget
 from treadle.messages import Message, ToolResult
 from treadle.ports.approval import PendingCall
+from treadle.ports.children import ChildCall, Children
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.model import ModelReply, ToolSpec
 from treadle.ports.store import Store
@@ -47,14 +41,24 @@ from treadle.tools.registry import ToolRegistry
 from treadle.usage import NOTHING
 
 
+class Origin(Struct, frozen=True):
+    """Where a child run belongs: to the work above it, and to a call of that; and its path."""
+
+    above: Work
+    call: ChildCall
+    path: str
+
+
 class Work:
-    """The thread, the budget, the state and the parts of one run.
+    """The thread, the budget, the state and the parts of one run, or of a child run in it.
 
     `answers` are the results of a reply whose calls are being run. `answers_by_tool` is whether
     typed output comes as a tool call. `stop` is how the run is to end early, and `task` the one
     that carries it out, whose caller had cancelled it `cancels` times before. `opened` is whether
     the run has begun. `written` is how many of the context's writes the journal has. `reads` is
-    whether the model is offered to read long outputs.
+    whether the model is offered to read long outputs. `waiting` has what stands for the results of
+    calls that a paused run waits for. `children` runs child runs, `entered` counts them by name,
+    and `rested` has the paths of those that rested when the run paused.
     """
 
     ctx: RunContext
@@ -63,24 +67,36 @@ class Work:
     runner: ToolRunner
     shelf: Shelf
 
-    def __init__(self, setup: RunSetup, start: RunStart) -> None:
+    def __init__(self, setup: RunSetup, start: RunStart, origin: Origin | None = None) -> None:
         self.setup = setup
         self.start = start
-        self.bus = EventBus(start.run_id, setup.agent)
+        self.origin = origin
+        above = None if origin is None else origin.above
+        self.path = "" if origin is None else origin.path
+        self.bus: EventBus | NestedBus
+        if origin is None:
+            self.bus = EventBus(start.run_id, setup.agent)
+        else:
+            self.bus = NestedBus(origin.above.bus, setup.agent, origin.path, origin.call.span)
         self.span = new_span_id()
         self.began = time.perf_counter()
-        self.budget = Budget(setup.limits)
+        self.budget = Budget(setup.limits, None if above is None else above.budget)
         self.thread = start.history
         self.state: State | None = None
         self.inbox = Inbox()
         self.mail = Mail(self.inbox, start, self.bus, self.span)
         self.recorder: Recorder | None = None
-        if start.store is not None and start.resumption is None:
+        if above is not None and above.recorder is not None:
+            self.recorder = Recorder(above.recorder.ledger, self.path)
+        elif above is None and start.store is not None and start.resumption is None:
             self.recorder = self.record_into(start.store)
+        self.children: Children | None = None
+        self.entered: dict[str, int] = {}
+        self.rested: set[str] = set() if above is None else above.rested
         self.opened = False
         self.answers: Answers | None = None
         self.standing: Standing | None = None
-        self.waiting: dict[str, ApprovalAsked | None] = {}
+        self.waiting: dict[str, ToolResult] = {}
         self.pending: list[PendingCall] = []
         self.tool_results: list[ToolResult] = []
         self.task: asyncio.Task[Any] | None = None
@@ -112,7 +128,9 @@ class Work:
 
     def record_into(self, store: Store) -> Recorder:
         """Return the recorder of this run in a store."""
-        return Recorder(store, self.start, self.inbox, lost=self._fail, cancelled=self._cancel)
+        return Recorder(
+            Ledger(store, self.start, self.inbox, lost=self._fail, cancelled=self._cancel)
+        )
 
     async def render(self) -> None:
         """Render the system prompt."""
@@ -123,9 +141,10 @@ class Work:
     def start_timer(self) -> None:
         """End the run when its deadline has come."""
         self.stop_timer()
-        deadline, left = self.setup.limits.deadline, self.seconds_left()
-        if deadline is None or left is None:
+        deadline = self.setup.limits.deadline
+        if deadline is None:
             return
+        left = deadline.total_seconds() - (time.perf_counter() - self.began)
         reason = f"The run took longer than {deadline.total_seconds():g} s."
         ending = Ending(stop_reason="deadline", reason=reason)
         self._timer = asyncio.get_running_loop().call_later(max(0.0, left), self.end_early, ending)
@@ -138,7 +157,7 @@ class Work:
     @property
     def recorded(self) -> bool:
         """Whether the journal knows that the run is under way."""
-        return self.recorder is not None and self.recorder.entered
+        return self.recorder is not None and self.recorder.ledger.entered
 
     @property
     def interrupted(self) -> bool:
@@ -165,13 +184,14 @@ class Work:
             self.bus.emit(kind, self.span, None, *fields)
 
     def seconds_left(self) -> float | None:
-        """Return how long the run may still take, or None without a deadline."""
-        deadline = self.setup.limits.deadline
-        return (
-            None
-            if deadline is None
-            else deadline.total_seconds() - (time.perf_counter() - self.began)
-        )
+        """Return how long the run may still take, or None without a deadline here or above."""
+        own, deadline = None, self.setup.limits.deadline
+        if deadline is not None:
+            own = deadline.total_seconds() - (time.perf_counter() - self.began)
+        if self.origin is None:
+            return own
+        above = self.origin.above.seconds_left()
+        return own if above is None else above if own is None else min(own, above)
 
     async def say(
         self, reply: ModelReply, answers: Answers | None = None, after: Sequence[AnyEntry] = ()
@@ -208,7 +228,7 @@ class Work:
 
     def count(self, outcome: ToolOutcome, *, again: bool = False) -> None:
         """Take in the outcome of a call that ran; one that runs `again` is counted already."""
-        if outcome.asked is None:
+        if outcome.asked is None and outcome.paused is None:
             if self.answers is not None:
                 self.answers.results[outcome.call.id] = outcome.result
             self.tool_results += (*outcome.links, outcome.result)
@@ -231,33 +251,14 @@ class Work:
         if answers is not None:
             self.thread.append(answers.message)
 
-    def ended(
-        self,
-        stop_reason: StopReason,
-        output: Any,
-        error: TreadleError | None = None,
-        text: str = "",
-    ) -> RunEnded:
-        """Build the entry that ends the run; an output that is the reply is not repeated."""
-        return RunEnded(
-            run_id=self.start.run_id,
-            at=datetime.now(UTC),
-            stop_reason=stop_reason,
-            output=UNSET
-            if text and isinstance(output, str) and output == text
-            else storable(output),
-            usage=self.budget.usage,
-            turns=self.budget.turns,
-            error=str(error) if error is not None else None,
-        )
-
     def build(self, state: State, metadata: Mapping[str, Any]) -> None:
         """Build the parts that work on the thread and this state."""
         setup, start = self.setup, self.start
         self.state = state
         recorder = self.recorder
-        known = {} if recorder is None else recorder.view.artefacts
-        store = None if recorder is None else recorder.store
+        view = None if recorder is None else recorder.view
+        known = {} if view is None else view.artefacts
+        store = None if recorder is None else recorder.ledger.store
         self.shelf = Shelf(store, start.conversation_id, known, setup.profile.window)
         facts = RunFacts(
             run_id=start.run_id,
@@ -270,10 +271,11 @@ class Work:
             report=Progress(self.bus, self.span),
         )
         facts.artefacts = self.shelf
+        facts.children = self.children
         self.ctx = RunContext(facts)
-        self.ids = CallIds(self.thread)
+        self.ids = CallIds(self.thread, self.path)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
-        held = NOTHING_HELD if recorder is None else recorder.view.held
+        held = NOTHING_HELD if view is None else view.held
         self.runner = ToolRunner(
             setup.registry,
             facts,

@@ -32,9 +32,9 @@ from treadle.ids import check_id
 from treadle.models.resolve import resolve_model
 from treadle.ports.approval import Decisions, PendingCall
 from treadle.ports.model import profile_of
+from treadle.run_record import RunRecord
 from treadle.tools.names import likely
 from treadle.tools.registry import ToolRegistry
-from treadle.view import RunRecord
 
 LAST_EXCHANGES = 3  # of a stored conversation, when it goes on
 LAST_MESSAGES = 20

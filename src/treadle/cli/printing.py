@@ -9,6 +9,8 @@ from typing import Any, TextIO
 from treadle.cli.terminal import Terminal, cut, visible
 from treadle.errors import NotStorable, TreadleError
 from treadle.events import (
+    AgentEntered,
+    AgentLeft,
     AnyEvent,
     ApprovalDecided,
     ApprovalRequested,
@@ -49,6 +51,9 @@ class EventPrinter:
 
     def show(self, event: AnyEvent) -> None:
         """Print one event, if it is one to see."""
+        if event.path:
+            self._show_within(event)
+            return
         match event:
             case ModelStarted():
                 self.answer = ""
@@ -65,6 +70,25 @@ class EventPrinter:
                 self._aside(f"[{error} Asking again in {seconds:.1f} s.]")
             case _:
                 self._show_call(event)
+
+    def _show_within(self, event: AnyEvent) -> None:
+        """Print what a child run does, but not what it says: its answer is the result of a call."""
+        match event:
+            case AgentEntered():
+                told = f"works on: {event.input}"
+            case AgentLeft():
+                told = f"is done ({event.stop_reason})"
+            case ToolRequested(name=name, arguments=arguments):
+                told = f"-> {call_in_brief(name, arguments)}"
+            case ToolFinished(name=name, error=str(error)):
+                told = f"{name} failed: {error}"
+            case ApprovalRequested(name=name, reason=reason):
+                told = f"{name} waits for a decision{f': {reason}' if reason else ''}"
+            case ApprovalDecided(name=name, verdict=verdict):
+                told = f"{name}: {VERDICTS.get(verdict, verdict)}"
+            case _:
+                return
+        self._aside(f"   {event.path} {told}")
 
     def _show_call(self, event: AnyEvent) -> None:
         match event:

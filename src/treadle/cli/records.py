@@ -14,9 +14,9 @@ from treadle.events import AnyEvent
 from treadle.messages import ToolResult
 from treadle.ports.approval import PendingCall
 from treadle.ports.store import Head
+from treadle.run_record import RunRecord
 from treadle.usage import Usage
 from treadle.values import clean, json_text
-from treadle.view import RunRecord
 
 
 def event_record(event: AnyEvent) -> str:
@@ -61,6 +61,7 @@ def call_record(call: PendingCall) -> dict[str, object]:
         "arguments": call.arguments,
         "reason": call.reason,
         "schema": call.schema,
+        **({"path": call.path} if call.path else {}),
     }
 
 

@@ -21,7 +21,7 @@ from treadle.messages import (
     ToolResult,
 )
 from treadle.ports.approval import PendingCall
-from treadle.view import RunRecord
+from treadle.run_record import RunRecord
 
 
 class Transcript:

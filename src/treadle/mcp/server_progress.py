@@ -88,10 +88,11 @@ def report_of(progress: Any) -> Report:
 def report_of_event(event: AnyEvent) -> Report | None:
     """Return what a client hears of an event: text as it comes, and which tools are at work.
 
-    Arguments and results of tools stay here: they are between the agent and its tools.
+    Arguments and results of tools stay here: they are between the agent and its tools. So does the
+    text of agents that it asks.
     """
     match event:
-        case TextDelta(text=text):
+        case TextDelta(path="", text=text):
             return None, None, text
         case ToolStarted(name=name):
             return None, None, f"[{name} started]"
@@ -99,7 +100,7 @@ def report_of_event(event: AnyEvent) -> Report | None:
             return None, None, f"[{name}: {_words(progress)}]"
         case ToolFinished(name=name, error=error):
             return None, None, f"[{name} {'finished' if error is None else 'failed'}]"
-        case ModelRetried():
+        case ModelRetried(path=""):
             return None, None, "[the model is asked again; what it said does not count]"
         case _:
             return None

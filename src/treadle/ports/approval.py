@@ -47,6 +47,7 @@ class PendingCall(Struct, frozen=True):
     `call_id` is what a decision names. Of a call that asks again it names the question, too, as in
     "c1#2": a decision that was made twice is none about what was not seen.
     With a `schema` (a JSON Schema object) it wants an answer of that schema, which `Edit` gives.
+    `path` is that of the child run that made it, "" for the run itself.
     """
 
     call_id: str
@@ -54,3 +55,4 @@ class PendingCall(Struct, frozen=True):
     arguments: dict[str, Any]
     reason: str = ""
     schema: dict[str, Any] | None = None
+    path: str = ""

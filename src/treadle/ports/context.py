@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from treadle.errors import ToolError
 from treadle.limits import Budget
 from treadle.ports.artefacts import Artefacts
+from treadle.ports.children import Children
 from treadle.state.scoped import Scope, ScopedState, State, StateWrite, WriteGuard
 from treadle.usage import NOTHING, Usage
 
@@ -24,13 +25,14 @@ else:
 class RunFacts:
     """What all contexts of one run share. `report` is how progress reaches the events.
 
-    `artefacts` are set where long outputs are kept.
+    `artefacts` are set where long outputs are kept, `children` where agents are run for calls.
     """
 
     __slots__ = (
         "agent",
         "artefacts",
         "budget",
+        "children",
         "conversation_id",
         "deps",
         "metadata",
@@ -60,6 +62,7 @@ class RunFacts:
         self.state = state
         self.report = report
         self.artefacts: Artefacts | None = None
+        self.children: Children | None = None
 
 
 class RunContext(Generic[DepsT]):
@@ -67,19 +70,20 @@ class RunContext(Generic[DepsT]):
 
     In a tool, `call_id` and `tool` name the call and `attempt` counts its tries from 1; elsewhere
     they are "" and 1. `cancelled` turns true when nobody waits for the call any more. `answers`
-    are what a call that raised `AskApproval` has been told, the oldest first.
+    are what a call that raised `AskApproval` has been told, the oldest first. `guard` keeps
+    parallel calls from writing the same state.
     """
 
     __slots__ = (
         "_added",
         "_closed",
         "_facts",
-        "_guard",
         "_state",
         "answers",
         "attempt",
         "call_id",
         "cancelled",
+        "guard",
         "tool",
     )
 
@@ -93,7 +97,7 @@ class RunContext(Generic[DepsT]):
         guard: WriteGuard | None = None,
     ) -> None:
         self._facts = facts
-        self._guard = guard
+        self.guard = guard
         self._state: ScopedState | None = None
         self._added: Usage = NOTHING
         self._closed = False
@@ -149,7 +153,7 @@ class RunContext(Generic[DepsT]):
         if self._state is None:
             scope = Scope.agent(self._facts.agent)
             self._state = ScopedState(
-                self._facts.state, scope, guard=self._guard, owner=self.call_id
+                self._facts.state, scope, guard=self.guard, owner=self.call_id
             )
             if self._closed:
                 self._state.close()
@@ -181,7 +185,7 @@ class RunContext(Generic[DepsT]):
     def again(self, attempt: int) -> RunContext[DepsT]:
         """Return the context of the call's next try."""
         following: RunContext[DepsT] = RunContext(
-            self._facts, call_id=self.call_id, tool=self.tool, attempt=attempt, guard=self._guard
+            self._facts, call_id=self.call_id, tool=self.tool, attempt=attempt, guard=self.guard
         )
         following.answers = self.answers
         return following

@@ -27,8 +27,11 @@ ConversationStatus = Literal["new", "running", "paused", "answered", "stopped"]
 """What became of the newest run; it stopped when it ended without an answer."""
 
 ANSWERED = ("answer", "limit")
-READER = 1
-"""The version of journals that this package reads and writes."""
+READER = 2
+"""The newest version of journals that this package reads."""
+PLAIN = 1
+"""The version that reads what has no child runs. It would take what they said for the run's own."""
+NESTED = 2
 
 
 class Lease(Struct, frozen=True, gc=False):
@@ -63,7 +66,7 @@ class Head(Struct, frozen=True, kw_only=True, gc=False):
     updated_at: datetime
     fence: int = 0
     lease: Lease | None = None
-    reader: int = READER
+    reader: int = PLAIN
 
     @property
     def owner(self) -> str | None:
@@ -298,8 +301,10 @@ def begins(entries: Sequence[AnyEntry]) -> list[str]:
 
 def advanced(head: Head, entries: Sequence[AnyEntry], now: datetime) -> Head:
     """Return the head after one more batch."""
-    status, run_id, pending = head.status, head.run_id, head.pending
+    status, run_id, pending, reader = head.status, head.run_id, head.pending, head.reader
     for entry in entries:
+        if entry.path and reader < NESTED:
+            reader = NESTED
         match entry:
             case RunBegan(path=""):
                 status, run_id = "running", entry.run_id
@@ -325,7 +330,7 @@ def advanced(head: Head, entries: Sequence[AnyEntry], now: datetime) -> Head:
         updated_at=now,
         fence=head.fence,
         lease=None if ends_lease(entries) else head.lease,
-        reader=head.reader,
+        reader=reader,
     )
 
 

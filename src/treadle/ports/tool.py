@@ -8,6 +8,15 @@ from treadle.ports.context import RunContext
 
 
 @runtime_checkable
+class ToolSource(Protocol):
+    """Something that can be had as a tool, such as an agent."""
+
+    def as_tool(self) -> Any:
+        """Return the tool."""
+        ...
+
+
+@runtime_checkable
 class ToolProtocol(Protocol):
     """A tool made by hand.
 

@@ -39,12 +39,17 @@ class StateConflict(ToolError):
 
 
 class WriteGuard:
-    """Who wrote which key in one batch of parallel calls; the views of its calls share it."""
+    """Who wrote which key in one batch of parallel calls; the views of its calls share it.
 
-    __slots__ = ("_owners",)
+    In a child run a write is also one of the call `owner` above, which `outer` guards.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_outer", "_owner", "_owners")
+
+    def __init__(self, outer: WriteGuard | None = None, owner: str = "") -> None:
         self._owners: dict[str, str] = {}
+        self._outer = outer
+        self._owner = owner
 
     def claim(self, key: str, owner: str) -> None:
         """Give the key to the first call that asks.
@@ -55,6 +60,8 @@ class WriteGuard:
         first = self._owners.setdefault(key, owner)
         if first != owner:
             raise StateConflict(key, first=first, second=owner)
+        if self._outer is not None:
+            self._outer.claim(key, self._owner)
 
 
 class State:

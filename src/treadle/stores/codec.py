@@ -19,6 +19,7 @@ from treadle.errors import CorruptJournal, NotStorable
 from treadle.journal import (
     AnyEntry,
     CallEnded,
+    ChildBegan,
     MessageAdded,
     MessageQueued,
     ModelReplied,
@@ -178,6 +179,8 @@ def _changed(entry: AnyEntry, change: Any) -> AnyEntry:
         history = tuple(_said(message, change) for message in entry.history)
         said = None if entry.input is None else _said(entry.input, change)
         return replace(entry, input=said, history=history)
+    if isinstance(entry, ChildBegan):
+        return replace(entry, input=_said(entry.input, change))
     if isinstance(entry, ModelReplied | MessageAdded | MessageQueued):
         return replace(entry, message=_said(entry.message, change))
     return entry
@@ -203,6 +206,8 @@ def _messages(entry: AnyEntry) -> tuple[Message, ...]:
         return (Message("tool", (entry.result, *entry.links)),)
     if isinstance(entry, RunBegan):
         return entry.history if entry.input is None else (*entry.history, entry.input)
+    if isinstance(entry, ChildBegan):
+        return (entry.input,)
     return entry.messages if isinstance(entry, ViewReset) else ()
 
 

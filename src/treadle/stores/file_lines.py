@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from treadle.errors import CorruptJournal
 from treadle.journal import AnyEntry
-from treadle.ports.store import READER, Batch, ConversationStatus, Head, Lease
+from treadle.ports.store import PLAIN, Batch, ConversationStatus, Head, Lease
 from treadle.stores.codec import decode_batch
 from treadle.stores.heads import microseconds, moment
 
@@ -42,7 +42,7 @@ class LineHead(Struct, frozen=True, omit_defaults=True, gc=False):
     pending: int = 0
     fence: int = 0
     let_go: int = 0
-    reader: int = READER
+    reader: int = PLAIN
 
 
 class LeaseNote(Struct, frozen=True, gc=False):

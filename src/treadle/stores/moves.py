@@ -34,7 +34,8 @@ class Move(Struct, frozen=True, kw_only=True):
     """One batch as bytes, with what it needs and what it does to the head.
 
     `status` and `run_id` are None where they stay; `pending` is added; `runs` begin. `anybody`
-    may write it, else it takes `fence`. `ends` lets go of the lease.
+    may write it, else it takes `fence`. `ends` lets go of the lease. `reader` is what it takes to
+    read the batch.
     """
 
     expected: int
@@ -47,6 +48,7 @@ class Move(Struct, frozen=True, kw_only=True):
     anybody: bool
     fence: int
     ends: bool
+    reader: int
 
 
 def move_of(expected: int, entries: Sequence[AnyEntry], fence: int | None) -> Move:
@@ -68,4 +70,5 @@ def move_of(expected: int, entries: Sequence[AnyEntry], fence: int | None) -> Mo
         anybody=anybody_may(entries),
         fence=-1 if fence is None else fence,
         ends=after.lease is None,
+        reader=after.reader,
     )

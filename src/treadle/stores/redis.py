@@ -8,6 +8,7 @@ from typing import Any, Self
 from treadle.errors import StoreUnavailable
 from treadle.journal import AnyEntry
 from treadle.ports.store import (
+    PLAIN,
     READER,
     Batch,
     ConversationStatus,
@@ -83,7 +84,7 @@ class RedisStore:
 
     async def create(self, conversation_id: str) -> Head:
         """Begin a journal at revision 0; an existing one is left alone and its head returned."""
-        return _head(await self._connections.call("create", conversation_id, READER))
+        return _head(await self._connections.call("create", conversation_id, PLAIN))
 
     async def head(self, conversation_id: str) -> Head:
         """Return the head, or raise `ConversationNotFound`."""
@@ -307,6 +308,7 @@ def _moving(move: Move, known: Head | None = None) -> list[Any]:
         move.data,
         len(move.runs),
         "" if known is None else microseconds(known.created_at),
+        move.reader,
         *move.runs,
         *(each for pair in move.media.items() for each in pair),
     ]

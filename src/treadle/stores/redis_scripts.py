@@ -52,7 +52,7 @@ end
 """
 
 # A batch stands in ARGV from 7 on: expected revision, status, run, pending, ends, batch, how many
-# runs, when the conversation began, then these runs, then digests and contents.
+# runs, when the conversation began, which reader it takes, these runs, then digests and contents.
 _BATCH = """
 local function written(revision)
   return revision and tonumber(revision) > tonumber(ARGV[7])
@@ -60,7 +60,7 @@ local function written(revision)
 end
 
 local function begun_before()
-  for i = 15, 14 + ARGV[13] do
+  for i = 16, 15 + ARGV[13] do
     if redis.call('HEXISTS', P .. 'runs', ARGV[i]) == 1 then
       return ARGV[i]
     end
@@ -68,11 +68,11 @@ local function begun_before()
 end
 
 local function write(at, before)
-  for i = 15, 14 + ARGV[13] do
+  for i = 16, 15 + ARGV[13] do
     redis.call('HSET', P .. 'runs', ARGV[i], id)
     redis.call('SADD', key('runs_of'), ARGV[i])
   end
-  for i = 15 + ARGV[13], #ARGV, 2 do
+  for i = 16 + ARGV[13], #ARGV, 2 do
     hold(ARGV[i], ARGV[i + 1])
   end
   redis.call('RPUSH', key('log'), ARGV[12])
@@ -87,6 +87,9 @@ local function write(at, before)
   end
   if ARGV[11] == '1' then
     redis.call('HDEL', key('head'), 'owner', 'expires_at')
+  end
+  if tonumber(redis.call('HGET', key('head'), 'reader')) < tonumber(ARGV[15]) then
+    redis.call('HSET', key('head'), 'reader', ARGV[15])
   end
   place(id, at, status, before)
 end
@@ -144,7 +147,7 @@ if begun then
   return {'run', begun}
 end
 if not old[1] then
-  begin(id, at, ARGV[5])
+  begin(id, at, 1)
 end
 redis.call('HINCRBY', key('head'), 'fence', 1)
 redis.call('HSET', key('head'), 'owner', ARGV[3], 'expires_at', digits(at + tonumber(ARGV[4])))
@@ -237,7 +240,7 @@ return 1
 CLAIM = """
 local at = now()
 if redis.call('EXISTS', key('head')) == 0 then
-  begin(id, at, ARGV[6])
+  begin(id, at, 1)
 end
 local old = redis.call('HMGET', key('head'), 'owner', 'expires_at', 'fence', 'reader')
 local alive = old[1] and tonumber(old[2]) > at and old[3] ~= ARGV[5]

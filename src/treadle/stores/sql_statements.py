@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Executable,
     Insert,
+    Integer,
     Select,
     String,
     Table,
@@ -30,7 +31,7 @@ from sqlalchemy import (
     update,
 )
 
-from treadle.ports.store import READER
+from treadle.ports.store import PLAIN, READER
 from treadle.stores.moves import Move
 from treadle.stores.sql_tables import CONTENT, NAME, OWNER, Tables
 
@@ -67,7 +68,7 @@ class Statements:
         self.returning = dialect.returning
         self.now: ColumnElement[int] = literal_column(dialect.now, BigInteger)
         named = heads.c.id == bindparam("name", type_=NAME)
-        begun = {"revision": 0, "status": "new", "pending": 0, "reader": READER}
+        begun = {"revision": 0, "status": "new", "pending": 0, "reader": PLAIN}
         begun |= {"created_at": self.now, "updated_at": self.now}
 
         self.head = select(heads, self.now.label("now")).where(named)
@@ -161,6 +162,7 @@ class Statements:
     ) -> Update:
         """Move a head by a batch, after which this one owns it, unless the batch ends that."""
         heads, ends = self.tables.conversations, bindparam("ends", type_=Boolean)
+        needs = bindparam("needs", type_=Integer)
         return (
             update(heads)
             .where(
@@ -174,6 +176,7 @@ class Statements:
                 run_id=func.coalesce(bindparam("new_run", type_=NAME), heads.c.run_id),
                 pending=heads.c.pending + bindparam("more_pending", type_=BigInteger),
                 updated_at=self.now,
+                reader=case((heads.c.reader < needs, needs), else_=heads.c.reader),
                 owner=case((ends, null()), else_=owner),
                 expires_at=case((ends, null()), else_=until),
             )
@@ -239,4 +242,5 @@ def moving(name: bytes, move: Move) -> Parameters:
         "new_run": None if move.run_id is None else move.run_id.encode(),
         "more_pending": move.pending,
         "ends": move.ends,
+        "needs": move.reader,
     }

@@ -13,12 +13,13 @@ from treadle.errors import (
 )
 from treadle.ids import new_stamp
 from treadle.journal import (
+    ChildBegan,
     MessageAdded,
     MessageQueued,
     StateChanged,
 )
 from treadle.messages import Image, Message
-from treadle.ports.store import Batch, Store
+from treadle.ports.store import NESTED, PLAIN, Batch, Store
 from treadle.state.scoped import StateWrite
 from treadle.testing.store_handles import AT, LONG, StoreHandles, began, queued, said
 from treadle.values import pack
@@ -69,6 +70,29 @@ class JournalTests(StoreHandles):
             assert list(await other.read(name)) == expected
             assert list(await other.read(name, 1)) == expected[1:]
             assert list(await other.read(name, 2)) == []
+
+    async def test_a_journal_with_child_runs_says_so(self) -> None:
+        """J11: it takes a newer reader from then on, as do its copies; others do not."""
+        run = self.new_id("r")
+        picture = Image(content=b"x" * 5000, media_type="image/png")
+        asked = Message("user", (picture,))
+        child = ChildBegan(
+            run_id=run, at=AT, path="expert#1", agent="expert", call_id="c1", input=asked
+        )
+        async with self.opened() as store, self.opened() as other:
+            name, lease = await self.owned(store)
+            await store.append(name, 0, [began(run)], fence=lease.fence)
+            assert (await other.head(name)).reader == PLAIN
+            await store.append(name, 1, [child], fence=lease.fence)
+            await store.append(name, 2, [said("more")], fence=lease.fence)
+            assert (await other.head(name)).reader == NESTED
+            assert (await other.read(name, 1))[0].entries == (child,)
+            copy = await other.fork(name, 3, self.new_id())
+            assert copy.reader == NESTED
+            at_once = self.new_id()
+            entries = [began(self.new_id("r")), replace(said("within"), path="expert#1")]
+            head, lease = await store.claim_and_append(at_once, "o", LONG, entries, known=None)
+            assert (head.reader, (await other.head(at_once)).reader) == (NESTED, NESTED)
 
     async def test_every_value_comes_back_in_its_own_type(self) -> None:
         """BS-37, S32: numbers keep their digits and types, bytes and times are what they were."""

@@ -105,7 +105,9 @@ class Batch:
         """Return the waiting calls that may begin: a serial call only runs alone."""
         taken: list[int] = []
         if not self._running:  # only calls that overlap must not write the same key
-            self._guard = WriteGuard() if self._next + 1 < len(self._calls) else None
+            self._guard = (
+                WriteGuard(*self._runner.outer) if self._next + 1 < len(self._calls) else None
+            )
         while self._next < len(self._calls) and len(self._running) < self._max_parallel:
             beside = self._runner.runs_beside_others(self._calls[self._next])
             if self._running and not (beside and all(self._running.values())):

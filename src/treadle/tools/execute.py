@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec.json import decode as decode_json
-from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from treadle.control import AskApproval, Control, Interrupt, Next
@@ -18,24 +17,24 @@ from treadle.events import ApprovalRequested, Stage, ToolFinished, ToolRequested
 from treadle.ids import new_span_id
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import Text, ToolCall, ToolResult
+from treadle.open_calls import unfinished
+from treadle.ports.children import ChildCall, ChildPaused
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.middleware import NO_HOOKS, Hooks
 from treadle.ports.observer import Watch
 from treadle.state.scoped import StateWrite, WriteGuard
 from treadle.tools.approval import Approvals, asked_midway, next_question
 from treadle.tools.artefact import fits, fitted, is_short, short_of
-from treadle.tools.failure import CallFailed, as_fatal, decoded, fatal_of, meant
+from treadle.tools.failure import CallFailed, decoded, fatal_of, let_down, meant, parsed
 from treadle.tools.hooks import after_tool, before_tool
 from treadle.tools.outcome import (
     MOST_ERROR_BYTES,
     ToolOutcome,
-    cut,
     describe,
     error_result,
     result_of,
 )
 from treadle.tools.registry import ToolRegistry
-from treadle.tools.signature import ArgumentsInvalid, parse_arguments
 from treadle.tools.threads import THREADS
 from treadle.tools.timing import CallExpired, Within
 from treadle.tools.tool import Tool
@@ -43,7 +42,6 @@ from treadle.usage import NOTHING, Usage
 from treadle.values import json_text
 
 MOST_LINKS = 10
-SHOWN_SCHEMA = 2_000  # bytes
 
 
 class CallJournal(Protocol):
@@ -62,7 +60,8 @@ class ToolRunner:
 
     `cut` has what became of those that were cancelled, `notes` what the model is told beside a
     result, `answers` what calls that asked in the middle have been told, `asked` what calls have
-    asked last, all by call ID.
+    asked last, all by call ID. `outer` is the guard of a child run's call with its ID, where that
+    runs beside others.
     """
 
     __slots__ = (
@@ -77,6 +76,7 @@ class ToolRunner:
         "asked",
         "cut",
         "notes",
+        "outer",
         "registry",
     )
 
@@ -98,6 +98,7 @@ class ToolRunner:
         self._parent_span = parent_span
         self._hooks = hooks
         self._journal = journal
+        self.outer: tuple[WriteGuard | None, str] = (None, "")
         self._short = short_of(registry.least_output, facts.artefacts)
         self.cut: dict[str, ToolOutcome] = {}
         self.notes: dict[str, str] = {}
@@ -128,11 +129,13 @@ class ToolRunner:
         """Run one call and, after it, the chain that it asks for."""
         links: list[ToolResult] = []
         audit: list[ApprovalDecided] = []
+        if guard is None and self.outer[0] is not None:
+            guard = WriteGuard(*self.outer)
         tries = [RunContext(self._facts, call_id=call.id, tool=call.name, guard=guard)]
         if self.answers:
             tries[0].answers = self.answers.get(call.id, ())
         outcome = await self._run_link(call, call, tries)
-        if outcome.asked is not None:
+        if outcome.asked is not None or outcome.paused is not None:
             return outcome
         while isinstance(outcome.control, Next):
             if len(links) + 1 >= MOST_LINKS:
@@ -177,21 +180,18 @@ class ToolRunner:
             outcome = ToolOutcome(
                 call=first, result=failed, stage=failure.stage, fatal=failure.fatal
             )
-        except AskApproval as question:
+        except (AskApproval, ChildPaused) as stop:
             tries[-1].close()
-            outcome = asked_midway(question, first, call, tries[-1], self.registry)
+            outcome = _stopped(stop, first, call, tries, self.registry)
             if outcome.asked is not None:
-                usage, writes = _used(tries)
                 number = next_question(self.asked.get(call.id))
-                asked = replace(outcome.asked, usage=usage, question=number)
-                return replace(outcome, asked=asked, usage=usage, writes=writes)
+                return replace(outcome, asked=replace(outcome.asked, question=number))
+            if outcome.paused is not None:
+                return outcome
         except asyncio.CancelledError as error:
             tries[-1].close()
             if task is None or task.cancelling() == before:  # nobody cancelled this call
-                text = f"Tool {call.name!r} failed: something that it waited for was cancelled."
-                failed = error_result(first, text)
-                outcome = ToolOutcome(call=first, result=failed, stage="execution")
-                outcome = as_fatal(outcome, self.registry.get(call.name), error)
+                outcome = let_down(first, call, self.registry.get(call.name), error)
                 self._tell_finished(outcome, span, time.perf_counter() - started)
                 return outcome
             usage, writes = _used(tries)
@@ -229,6 +229,8 @@ class ToolRunner:
         self, first: ToolCall, call: ToolCall, tries: list[RunContext], span: str
     ) -> ToolOutcome:
         tool, arguments = self._prepare(call, span)
+        if tool.delegate is not None and call is not first:
+            raise CallFailed(f"Tool {call.name!r} is an agent: call it by itself.", "lookup")
         keywords = decoded(tool, arguments)
         if self._hooks.before_tool:
             answer = await before_tool(self._hooks, tries[-1], call, keywords)
@@ -252,13 +254,7 @@ class ToolRunner:
         found = self.registry.get(call.name)
         if found is None:
             raise CallFailed(self.registry.unknown(call.name), "lookup")
-        try:
-            arguments = parse_arguments(call.raw)
-        except ArgumentsInvalid as error:
-            schema = cut(encode_json(found.parameters).decode(), SHOWN_SCHEMA)
-            raise CallFailed(
-                f"Tool {call.name!r} did not run: {error} Its parameters: {schema}", "arguments"
-            ) from None
+        arguments = parsed(found, call)
         if self._watch.live:
             told = (call.id, call.name, _shown(arguments), _title(found, call))
             self._watch.emit(ToolRequested, span, self._parent_span, *told)
@@ -283,11 +279,15 @@ class ToolRunner:
                 told = (call.id, call.name, _shown(arguments), attempt, _title(tool, call))
                 self._watch.emit(ToolStarted, span, self._parent_span, *told)
             try:
+                if tool.delegate is not None and self._facts.children is not None:
+                    child = ChildCall(call.id, span, ctx.guard)
+                    said = keywords["input"]
+                    return await self._facts.children.run(tool.delegate, said, child)
                 running = _invoke(tool, ctx, keywords)
                 if tool.timeout is not None and tool.isolation != "process":
                     return await Within(running, tool.timeout)
                 return await running
-            except AskApproval:
+            except (AskApproval, ChildPaused):
                 raise
             except (ToolAbort, ToolError, SystemExit) as error:
                 raise meant(tool, error) from error
@@ -337,6 +337,26 @@ async def _run_sync(tool: Tool, arguments: tuple[Any, ...], keywords: dict[str, 
     else:
         value = await THREADS.run(lambda: tool.function(*arguments, **keywords))
     return await value if inspect.isawaitable(value) else value
+
+
+def _stopped(
+    stop: AskApproval | ChildPaused,
+    first: ToolCall,
+    call: ToolCall,
+    tries: Sequence[RunContext],
+    registry: ToolRegistry,
+) -> ToolOutcome:
+    """Return the outcome of a call that waits for somebody, or that may not."""
+    if isinstance(stop, ChildPaused):
+        outcome = ToolOutcome(call=first, result=unfinished(first), paused=stop.pause)
+    else:
+        outcome = asked_midway(stop, first, call, tries[-1], registry)
+    usage, writes = _used(tries)
+    if outcome.asked is not None:
+        outcome = replace(outcome, asked=replace(outcome.asked, usage=usage))
+    elif outcome.paused is None:
+        return outcome
+    return replace(outcome, usage=usage, writes=writes)
 
 
 def _used(tries: Sequence[RunContext]) -> tuple[Usage, tuple[StateWrite, ...]]:

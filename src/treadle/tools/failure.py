@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from treadle.errors import ToolAbort, ToolError
 from treadle.events import Stage
-from treadle.tools.arguments import ArgumentsInvalid
-from treadle.tools.outcome import ToolOutcome
+from treadle.messages import ToolCall
+from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
+from treadle.tools.outcome import ToolOutcome, cut, error_result
 from treadle.tools.tool import Tool
+
+SHOWN_SCHEMA = 2_000  # bytes
 
 
 class CallFailed(Exception):
@@ -37,11 +41,26 @@ def fatal_of(tool: Tool, error: Exception) -> Exception | None:
     return error if tool.on_error == "fail" else None
 
 
-def as_fatal(outcome: ToolOutcome, tool: Tool | None, error: BaseException) -> ToolOutcome:
-    """Return the outcome of a call that failed, which fails the run where its tool says so."""
+def let_down(
+    first: ToolCall, call: ToolCall, tool: Tool | None, error: BaseException
+) -> ToolOutcome:
+    """Return the outcome of a call whose tool waited for something that was cancelled."""
+    text = f"Tool {call.name!r} failed: something that it waited for was cancelled."
+    outcome = ToolOutcome(call=first, result=error_result(first, text), stage="execution")
     if tool is None or tool.on_error != "fail":
         return outcome
-    return replace(outcome, fatal=ToolError(f"{outcome.result.text} ({error!r})"))
+    return replace(outcome, fatal=ToolError(f"{text} ({error!r})"))
+
+
+def parsed(tool: Tool, call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call as JSON values, or raise `CallFailed`."""
+    try:
+        return parse_arguments(call.raw)
+    except ArgumentsInvalid as error:
+        schema = cut(encode_json(tool.parameters).decode(), SHOWN_SCHEMA)
+        raise CallFailed(
+            f"Tool {call.name!r} did not run: {error} Its parameters: {schema}", "arguments"
+        ) from None
 
 
 def decoded(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from treadle.errors import NotStorable
 from treadle.events import Stage
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.messages import Audio, File, Image, Text, ToolCall, ToolResult, with_value
+from treadle.ports.children import Pause
 from treadle.state.scoped import StateWrite
 from treadle.usage import NOTHING, Usage
 from treadle.values import clean, json_text, pack
@@ -37,8 +38,8 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
 
     `links` are the results of a chain before the last. `stage` says where an error arose. `fatal`
     is the exception when this call must fail the run. With `asked` the call has no result yet: it
-    found out while it ran that somebody has to decide on it. `audit` is what rules decided on its
-    links.
+    found out while it ran that somebody has to decide on it. Nor has it one when it is `paused`:
+    its child run has. `audit` is what rules decided on its links.
     """
 
     call: ToolCall
@@ -51,6 +52,7 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     fatal: Exception | None = None
     asked: ApprovalAsked | None = None
     audit: tuple[ApprovalDecided, ...] = ()
+    paused: Pause | None = None
 
 
 def error_result(

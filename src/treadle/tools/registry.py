@@ -10,8 +10,9 @@ from typing import Any
 from msgspec.json import encode as encode_json
 
 from treadle.errors import DuplicateTool
+from treadle.ports.children import Delegate
 from treadle.ports.model import ToolSpec
-from treadle.ports.tool import ToolProtocol
+from treadle.ports.tool import ToolProtocol, ToolSource
 from treadle.tools.artefact import READER
 from treadle.tools.names import nearest, safe_name
 from treadle.tools.reading import reading_tool
@@ -21,12 +22,23 @@ from treadle.tools.tool import Tool, as_tool
 class ToolRegistry:
     """An immutable set of tools. `specs` is one tuple object, whose bytes encoders can keep.
 
-    `asks` is whether any tool has an `approval`, `least_output` the least `max_output`.
+    `asks` is whether any tool has an `approval`, `least_output` the least `max_output`, `delegates`
+    who does the work of tools in child runs, by the tools' names.
     """
 
-    __slots__ = ("_definition", "_reading", "_tools", "asks", "least_output", "specs")
+    __slots__ = (
+        "_definition",
+        "_reading",
+        "_tools",
+        "asks",
+        "delegates",
+        "least_output",
+        "specs",
+    )
 
-    def __init__(self, tools: Iterable[Tool | ToolProtocol | Callable[..., Any]] = ()) -> None:
+    def __init__(
+        self, tools: Iterable[Tool | ToolProtocol | ToolSource | Callable[..., Any]] = ()
+    ) -> None:
         self._tools: dict[str, Tool] = {}
         self._definition: dict[str, str] | None = None
         self._reading: ToolRegistry | None = None
@@ -41,6 +53,11 @@ class ToolRegistry:
             self._tools[name] = found
         found_tools = self._tools.values()
         self.asks = any(found.approval is not False for found in found_tools)
+        self.delegates: dict[str, Delegate] = {
+            name: found.delegate
+            for name, found in self._tools.items()
+            if found.delegate is not None
+        }
         self.least_output = min((found.max_output for found in found_tools), default=0)
         self.specs = tuple(
             ToolSpec(name, found.description, found.parameters)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, overload
 
 from treadle.errors import InvalidTool
+from treadle.ports.children import Delegate
 from treadle.ports.context import RunContext
-from treadle.ports.tool import ToolProtocol
+from treadle.ports.tool import ToolProtocol, ToolSource
 from treadle.tools.parameters import Parameter, normalize_schema, parameters_schema
 from treadle.tools.policy import Rules
 from treadle.tools.schema_check import SchemaDecoder
@@ -51,6 +52,9 @@ class Tool:
     again under the same `ctx.idempotency_key`; of another `on_unknown` says whether to tell the
     model, to ask somebody whether it shall run again, or to fail.
 
+    With a `delegate` a call is a child run of it, which no crash can leave unknown; `function` is
+    what runs where there is no run to be in.
+
     `title` is what events show beside a name that only models need: another name by which people
     know the tool.
     """
@@ -73,6 +77,7 @@ class Tool:
     approval: Approval = False
     idempotent: bool = False
     on_unknown: OnUnknown = "tell_model"
+    delegate: Delegate | None = None
     title: str = ""
 
     def __post_init__(self) -> None:
@@ -257,16 +262,18 @@ def tool(
     return make if function is None else make(function)
 
 
-def as_tool(item: Tool | ToolProtocol | Callable[..., Any]) -> Tool:
-    """Return `item` as a tool: itself, a protocol object adapted, a function decorated."""
+def as_tool(item: Tool | ToolProtocol | ToolSource | Callable[..., Any]) -> Tool:
+    """Return `item` as a tool: itself, an agent's, an object adapted, a function decorated."""
     if isinstance(item, Tool):
         return item
     if isinstance(item, ToolProtocol):
         return Tool.from_protocol(item)
+    if isinstance(item, ToolSource):
+        return as_tool(item.as_tool())
     if callable(item):
         return tool(item)
     raise InvalidTool(
-        f"{item!r} is not a tool: pass a function, a Tool, or an object with its protocol."
+        f"{item!r} is not a tool: pass a function, a Tool, an agent, or an object like one."
     )
 
 

@@ -1,0 +1,91 @@
+"""One run of a conversation, as its journal tells it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Literal, Self
+
+from msgspec import UNSET, Struct, UnsetType
+
+from treadle.events import StopReason
+from treadle.journal import CancelAsked, RunBegan, RunEnded, Verdict
+from treadle.messages import ToolResult
+from treadle.usage import NOTHING, Usage
+from treadle.values import Plain
+
+RunStatus = Literal["running", "paused", "answered", "stopped", "failed", "superseded"]
+_OUTCOMES: dict[str, RunStatus] = {"answer": "answered", "limit": "answered", "failed": "failed"}
+
+
+class RunRecord(Struct):
+    """One run as the journal tells it.
+
+    It ended with `output`, or where that is not set with `text`, that of its last reply; at
+    `revision`. `place` is where in the history it began, `results` what its tools gave, `verdicts`
+    what was decided on its calls. A run is superseded when another began before it had ended.
+    """
+
+    run_id: str
+    agent: str
+    started_at: datetime
+    status: RunStatus = "running"
+    stop_reason: StopReason | None = None
+    usage: Usage = NOTHING
+    error: str | None = None
+    turns: int = 0
+    tool_calls: int = 0
+    reason: str = ""
+    output: Plain | UnsetType = UNSET
+    text: str = ""
+    metadata: dict[str, Any] = {}
+    definition: dict[str, str] = {}
+    revision: int = 0
+    place: int = 0
+    cancel: CancelAsked | None = None
+    results: list[ToolResult] = []
+    verdicts: dict[str, Verdict] = {}
+    last_at: datetime | None = None
+    part_from: datetime | None = None
+    parts: timedelta = timedelta()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has worked, pauses left out."""
+        return self.worked.total_seconds()
+
+    @property
+    def worked(self) -> timedelta:
+        """The same as a time: all `parts` that are over, and the one from `part_from` on."""
+        if self.part_from is None or self.last_at is None:
+            return self.parts
+        return self.parts + max(timedelta(), self.last_at - self.part_from)
+
+    @classmethod
+    def begun(cls, entry: RunBegan, place: int) -> Self:
+        """Return the record of a run that begins."""
+        return cls(
+            entry.run_id,
+            entry.agent,
+            entry.at,
+            metadata=entry.metadata,
+            definition=entry.definition,
+            place=place,
+            part_from=entry.at,
+        )
+
+    def suspend(self, at: datetime) -> None:
+        """It rests from now on."""
+        self.last_at = at
+        self.parts, self.part_from = self.worked, None
+
+    def go_on(self, at: datetime) -> None:
+        """It goes on; what was between does not count."""
+        self.status, self.reason, self.cancel = "running", "", None
+        self.stop_reason, self.error, self.output, self.revision = None, None, UNSET, 0
+        self.parts, self.part_from = self.worked, at
+
+    def end(self, entry: RunEnded, revision: int) -> None:
+        """It is over."""
+        self.revision, self.stop_reason, self.error = revision, entry.stop_reason, entry.error
+        self.usage, self.turns, self.output = entry.usage, entry.turns, entry.output
+        self.status = _OUTCOMES.get(entry.stop_reason, "stopped")
