@@ -51,7 +51,8 @@ class OwnDocker:
             *("--pidfile", str(self.folder / "pid"), "--cgroup-parent", f"/{self._cgroup}"),
             *self._options,
         ]
-        (self.folder / "pid").unlink(missing_ok=True)
+        for left in ("pid", "exec/containerd/containerd.pid"):  # numbers come again
+            (self.folder / left).unlink(missing_ok=True)
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         until = time.monotonic() + 60
