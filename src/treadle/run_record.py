@@ -22,7 +22,8 @@ class RunRecord(Struct):
 
     It ended with `output`, or where that is not set with `text`, that of its last reply; at
     `revision`. `place` is where in the history it began, `results` what its tools gave, `verdicts`
-    what was decided on its calls. A run is superseded when another began before it had ended.
+    what was decided on its calls. The turns of a `flow` are those of all its steps. A run is
+    superseded when another began before it had ended.
     """
 
     run_id: str
@@ -44,6 +45,7 @@ class RunRecord(Struct):
     cancel: CancelAsked | None = None
     results: list[ToolResult] = []
     verdicts: dict[str, Verdict] = {}
+    flow: bool = False
     last_at: datetime | None = None
     part_from: datetime | None = None
     parts: timedelta = timedelta()
@@ -70,6 +72,7 @@ class RunRecord(Struct):
             metadata=entry.metadata,
             definition=entry.definition,
             place=place,
+            flow=entry.flow,
             part_from=entry.at,
         )
 

@@ -103,7 +103,7 @@ class Ledger:
         else:
             self.view = View()
         self._unclaimed = True
-        self.inbox.waiting.update(self.view.inbox)
+        self.inbox.waiting.update(self.view.mail.inbox)
         return self.view
 
     def close_known(self) -> None:
@@ -131,7 +131,7 @@ class Ledger:
         if self.view.revision < head.revision:
             for batch in await store.read(start.conversation_id, self.view.revision):
                 self.view.take_in(batch.revision, batch.entries)
-        self.inbox.waiting.update(self.view.inbox)
+        self.inbox.waiting.update(self.view.mail.inbox)
         self._owned()
         return self.view
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from treadle.agent.ending import signal_of, storable
 from treadle.agent.ledger import Ledger
 from treadle.events import StopReason
+from treadle.fold import child_at
 from treadle.journal import (
     AnyEntry,
     CallBegan,
@@ -34,7 +35,7 @@ from treadle.state.scoped import StateWrite
 from treadle.tools.outcome import ToolOutcome
 from treadle.usage import Usage
 from treadle.values import Plain, pack
-from treadle.view import View, child_at
+from treadle.view import View
 
 
 class Recorder:

@@ -23,13 +23,14 @@ from treadle.errors import (
     RunSuperseded,
 )
 from treadle.events import RunStarted
+from treadle.fold import paths_in
 from treadle.limits import Budget
 from treadle.messages import Thread
 from treadle.ports.approval import Decisions
 from treadle.run_record import RunRecord
 from treadle.state.scoped import State
 from treadle.values import unpack
-from treadle.view import View, paths_in
+from treadle.view import View
 
 log = logging.getLogger(__name__)
 
