@@ -273,10 +273,7 @@ class View(Dialogue):
 
 
 class ChildRun(Struct):
-    """What runs inside a run, and how it ended where its call has no result yet.
-
-    `call_id` is the call that it works for, "" for a step of a flow, and in the `background`.
-    """
+    """What runs inside a run: for a call, or as a step (`call_id` is ""); and how it ended."""
 
     call_id: str
     view: View
@@ -354,6 +351,7 @@ def _enter(above: View, name: str, entry: ChildBegan) -> None:
         view.settled.append(entry.input)
     record = view.runs[entry.run_id]
     record.agent, record.flow = entry.agent, entry.flow
+    record.input = entry.input if entry.flow else None
     above.children[name] = ChildRun(
         entry.call_id,
         view,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, Generic
 
 from treadle.errors import ToolError
@@ -63,6 +64,14 @@ class RunFacts:
         self.report = report
         self.artefacts: Artefacts | None = None
         self.children: Children | None = None
+
+    def within(self, state: State) -> RunFacts:
+        """Return the same for a part of the run that has a state of its own."""
+        if state is self.state:
+            return self
+        found = copy(self)
+        found.state = state
+        return found
 
 
 class RunContext(Generic[DepsT]):
