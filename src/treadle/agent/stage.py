@@ -157,19 +157,8 @@ class Stage:
         child.budget.restore(before.usage, before.turns, before.usage.tool_calls)
         child.tool_results = list(before.tool_results)
         if child.setup.flow is not None:
-            await self._take_over(step, child)
+            await _take_over(self, step, child)
         return await self._carried_out(step, child)
-
-    async def _take_over(self, step: Step, child: Work) -> None:
-        """Let a flow go on with the steps that it had taken when it failed here."""
-        before = step.work
-        if before is not None:
-            child.steps, child.entered = list(before.steps), dict(before.entered)
-        if self.recorder is not None:
-            await self.save()
-            within = f"{step.path}/"
-            paths = (p for p in paths_in(self.recorder.ledger.view) if p.startswith(within))
-            child.rested.update(dict.fromkeys(paths, "failed"))
 
     def _origin(self, step: Step) -> Origin:
         return Origin(
@@ -299,6 +288,18 @@ class Stage:
 
     def _path_of(self, name: str) -> str:
         return f"{self.path}/{name}" if self.path else name
+
+
+async def _take_over(stage: Stage, step: Step, child: Work) -> None:
+    """Let a flow go on with the steps that it had taken when it failed here."""
+    before = step.work
+    if before is not None:
+        child.steps, child.entered = list(before.steps), dict(before.entered)
+    if stage.recorder is not None:
+        await stage.save()
+        within = f"{step.path}/"
+        paths = (p for p in paths_in(stage.recorder.ledger.view) if p.startswith(within))
+        child.rested.update(dict.fromkeys(paths, "failed"))
 
 
 def _opened(stage: Stage, step: Step, data: Plain, *, branch: bool) -> ChildBegan:
