@@ -9,7 +9,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from treadle import (
-    Agent,
     MemoryStore,
     ModelReply,
     ModelRequest,
