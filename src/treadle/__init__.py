@@ -66,6 +66,8 @@ if TYPE_CHECKING:
         AnswerStored,
         ApprovalDecided,
         ApprovalRequested,
+        DelegateFinished,
+        DelegateStarted,
         Event,
         ModelFinished,
         ModelRetried,
@@ -113,6 +115,7 @@ if TYPE_CHECKING:
     from treadle.tools.tool import Tool, tool
     from treadle.usage import Price, Usage
     from treadle.values import register
+    from treadle.workflows.delegate import delegates
 
 __version__ = "0.1.0"
 
@@ -139,6 +142,8 @@ __all__ = [
     "ConversationNotFound",
     "CorruptJournal",
     "DefinitionChanged",
+    "DelegateFinished",
+    "DelegateStarted",
     "Deny",
     "DuplicateTool",
     "Edit",
@@ -225,6 +230,7 @@ __all__ = [
     "UnknownType",
     "Usage",
     "__version__",
+    "delegates",
     "open_store",
     "parameters_schema",
     "register",
@@ -249,7 +255,8 @@ _ROOMS = {
         "ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),
     "treadle.events": (
-        "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested Event "
+        "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested "
+        "DelegateFinished DelegateStarted Event "
         "ModelFinished ModelRetried "
         "ModelStarted OutputDelta ReasoningDelta RunFinished RunPaused RunStarted SteerApplied "
         "SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress ToolRequested "
@@ -274,6 +281,7 @@ _ROOMS = {
     "treadle.tools.tool": "Tool tool",
     "treadle.usage": "Price Usage",
     "treadle.values": "register",
+    "treadle.workflows.delegate": "delegates",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

@@ -64,7 +64,7 @@ class Actor:
             work.asker.finished(work.budget.turns, reply, final=final)
         plan = await sort_calls(work, standing, ordinary)
         await self._carry_out(plan, standing, reply)
-        while plan.waiting and (take_decisions(work, standing) or wake(work, standing)):
+        while plan.waiting and await self._news(standing):
             outputs, ordinary = self._split(standing)
             plan = await sort_calls(work, standing, ordinary)
             await self._carry_out(plan, standing, None)
@@ -89,6 +89,14 @@ class Actor:
                 f"The model gave no valid output in {self.repairs} tries. The last: {rejected}"
             )
         return ending, limited
+
+    async def _news(self, standing: Standing) -> bool:
+        """Whether somebody has decided by the time that nothing is at work in the background."""
+        work = self._work
+        while not (take_decisions(work, standing) or wake(work, standing)):
+            if work.background is None or not await work.background.changed():
+                return False
+        return True
 
     def _split(self, standing: Standing) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
         """Return the calls that carry the output, and the ordinary ones."""

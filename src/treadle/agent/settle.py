@@ -121,7 +121,11 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
 def _ends(work: Work, ending: Ending) -> bool:
     """Whether the run is over for the journal; a step without an answer can go on."""
     answers = ending.stop_reason in ("answer", "limit")
-    return answers or work.origin is None or not work.origin.resumes
+    if answers or work.origin is None:
+        return True
+    if work.origin.background:
+        return not ending.raises  # else its process ends, and another one goes on with it
+    return not work.origin.resumes
 
 
 def _why(work: Work, ending: Ending) -> str | None:

@@ -83,8 +83,7 @@ class Work(Nesting):
         self.setup = setup
         self.start = start
         self.origin = origin
-        above = None if origin is None else origin.above
-        self.path = "" if origin is None else origin.path
+        above, self.path = (None, "") if origin is None else (origin.above, origin.path)
         self.bus: EventBus | NestedBus
         if origin is None:
             self.bus = EventBus(start.run_id, setup.agent)
@@ -98,7 +97,8 @@ class Work(Nesting):
         self.state: State | None = None
         hears = origin is not None and origin.hears
         self.inbox = Inbox() if origin is None or not hears else origin.above.inbox
-        self.mail = Mail(self.inbox, start, self.bus, self.span, passing=hears)
+        passes = hears or (origin is not None and origin.background)
+        self.mail = Mail(self.inbox, start, self.bus, self.span, passing=passes)
         self.recorder: Recorder | None = None
         if above is not None and above.recorder is not None:
             self.recorder = Recorder(above.recorder.ledger, self.path, hears=hears)
@@ -286,6 +286,7 @@ class Work(Nesting):
         self.facts = facts
         facts.artefacts = self.shelf
         facts.children = self.children
+        facts.background = self.background
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread, self.path)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)

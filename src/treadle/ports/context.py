@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from treadle.errors import ToolError
 from treadle.limits import Budget
 from treadle.ports.artefacts import Artefacts
+from treadle.ports.background import Background
 from treadle.ports.children import Children
 from treadle.state.scoped import Scope, ScopedState, State, StateWrite, WriteGuard
 from treadle.usage import NOTHING, Usage
@@ -26,12 +27,14 @@ else:
 class RunFacts:
     """What all contexts of one run share. `report` is how progress reaches the events.
 
-    `artefacts` are set where long outputs are kept, `children` where agents are run for calls.
+    `artefacts` are set where long outputs are kept, `children` where agents are run for calls,
+    `background` where they work in it.
     """
 
     __slots__ = (
         "agent",
         "artefacts",
+        "background",
         "budget",
         "children",
         "conversation_id",
@@ -64,6 +67,7 @@ class RunFacts:
         self.report = report
         self.artefacts: Artefacts | None = None
         self.children: Children | None = None
+        self.background: Background | None = None
 
     def within(self, state: State) -> RunFacts:
         """Return the same for a part of the run that has a state of its own."""
@@ -178,6 +182,18 @@ class RunContext(Generic[DepsT]):
         found = self._facts.artefacts
         if found is None:
             raise ToolError("No outputs are kept here.")
+        return found
+
+    @property
+    def background(self) -> Background:
+        """The agents that work in the background of this run.
+
+        Raises:
+            ToolError: none may.
+        """
+        found = self._facts.background
+        if found is None:
+            raise ToolError("No agents may work in the background here.")
         return found
 
     @property

@@ -1,0 +1,1 @@
+"""Several agents on one run."""
