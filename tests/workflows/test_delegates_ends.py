@@ -415,7 +415,7 @@ async def test_agents_belong_to_the_definition() -> None:
 
     store = MemoryStore()
     begins = starts(("a", "scout", "look"))
-    agent = boss(begins, broken, agents=[Agent("scout", playing("ok"), tools=[look])])
+    agent = boss(begins, broken, agents=[Agent("scout", Hanging(), tools=[look])])
     with pytest.raises(RunFailed):
         await agent.run("go", store=store, run_id="r")
     changed = boss(begins, "done", agents=[Agent("scout", playing("ok"))])
