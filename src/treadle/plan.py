@@ -116,7 +116,7 @@ def add_step(plan: Plan, step: PlanStep) -> Plan:
 
 
 def change_step(plan: Plan, id: str, **changes: Any) -> Plan:
-    """Return the plan with these fields of a step changed; its ID stays.
+    """Return the plan with these fields of a step changed.
 
     Raises:
         PlanInvalid: there is no such step, or the plan cannot be; the message names every problem.
@@ -124,10 +124,7 @@ def change_step(plan: Plan, id: str, **changes: Any) -> Plan:
     if plan.step(id) is None:
         there = ", ".join(step.id for step in plan.steps)
         raise PlanInvalid([f"There is no step {id}; the plan has {there}."])
-    kept = {"id": id}
-    steps = tuple(
-        replace(step, **(changes | kept)) if step.id == id else step for step in plan.steps
-    )
+    steps = tuple(replace(step, **changes) if step.id == id else step for step in plan.steps)
     return _edited(plan, steps, PlanChange("updated", (id,)))
 
 
