@@ -241,6 +241,12 @@ async def test_a_plan_lives_as_long_as_its_conversation() -> None:
     assert result.plan is not None
     assert statuses(result.plan) == ["completed", "blocked"]
     assert statuses(await conversation.plan()) == ["completed", "completed"]
+    versions: list[int] = []
+    for revision in range(1, (await conversation.refresh()).revision + 1):
+        plan = await (await conversation.fork(revision=revision)).plan()
+        versions.append(0 if plan is None else plan.version)
+    assert versions == sorted(versions)
+    assert set(versions) == {0, 1, 2, 3}
 
 
 async def test_a_resume_needs_the_planning_that_the_run_had() -> None:

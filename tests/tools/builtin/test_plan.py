@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given as draws
+from hypothesis import strategies as st
 
-from treadle import Agent, Plan, RunResult, State
+from treadle import Agent, Limits, Plan, RunContext, RunResult, State
+from treadle.limits import Budget
 from treadle.plan import STATUSES, PlanStep, new_plan, to_plain
+from treadle.ports.context import RunFacts
 from treadle.testing import ScriptedModel, calls
 from treadle.testing.scripted import calls_raw
 from treadle.tools.builtin.plan import plan_tools
@@ -306,6 +311,67 @@ async def test_texts_are_cleaned() -> None:
     result = await Agent("a", ScriptedModel([given, "done"]), planning=True).run("x")
     assert isinstance(result.plan, Plan)
     assert (result.plan.goal, result.plan.steps[0].title) == ("g\ufffd", "a\ufffdb\ufffd")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(("index", "title", "status", "x")), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+indexes = st.sampled_from((1, 2, "2", 3, 4.0, 5, None, 0))
+near_updates = st.fixed_dictionaries(
+    {"index": indexes, "status": st.sampled_from((*STATUSES, "done"))},
+    optional={"title": st.sampled_from(("t", "")), "dependencies": st.lists(indexes, max_size=3)},
+)
+near_steps = st.lists(near_updates, max_size=3)
+
+
+def unheard(*_: Any) -> None:
+    """Nobody listens to progress."""
+
+
+@draws(
+    st.lists(
+        st.tuples(
+            st.sampled_from((0, 1)),
+            near_updates
+            | st.fixed_dictionaries({"goal": st.just("g"), "steps": near_steps | json_values})
+            | st.dictionaries(st.sampled_from(("goal", "steps", "index")), json_values),
+        ),
+        max_size=8,
+    )
+)
+def test_whatever_is_given_there_is_an_answer(given: list[tuple[int, Any]]) -> None:
+    """B133: as JSON; what is refused changes nothing, and what is not is the plan from then on."""
+    state = State({"plan::planner": to_plain(new_plan("g", [PlanStep("1", "one")]))})
+    told: list[Plan] = []
+    facts = RunFacts(
+        run_id="r",
+        conversation_id="c",
+        agent="planner",
+        deps=None,
+        metadata={},
+        budget=Budget(Limits()),
+        state=state,
+        report=unheard,
+    )
+    facts.tell_plan = told.append
+    for which, arguments in given:
+        ctx: RunContext[Any] = RunContext(facts)
+        before, number = ctx.plan, len(told)
+        answer = json.loads(asyncio.run(plan_tools()[which](ctx, arguments)))
+        after = ctx.plan
+        assert after is not None
+        if answer["ok"]:
+            assert after == told[-1]
+            assert after.version == (before.version + 1 if which and before else 1)
+        else:
+            assert (after, len(told), ctx.writes) == (before, number, ())
+        assert answer["version"] == after.version
+        assert [each["title"] for each in answer["plan"]["steps"]] == [s.title for s in after.steps]
 
 
 def test_models_are_told_what_the_tools_take() -> None:
