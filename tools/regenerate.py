@@ -44,7 +44,7 @@ from treadle import (
     tool,
 )
 from treadle.agent.run import Run
-from treadle.agent.setup import ResumeOptions, RunOptions
+from treadle.agent.options import ResumeOptions, RunOptions
 from treadle.models import Cache, Fallback, RateLimit
 from treadle.ports.model import ModelProfile
 from treadle.providers import Anthropic, Gemini, OpenAI, OpenAIResponses

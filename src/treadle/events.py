@@ -210,6 +210,59 @@ class PlanChanged(Event, frozen=True, tag_field="type", tag="plan.changed"):
     plan: Plan
 
 
+class HandedOff(Event, frozen=True, tag_field="type", tag="agent.handed_off", gc=False):
+    """A member of a swarm gave the conversation over to another, with these words."""
+
+    type: ClassVar[str] = "agent.handed_off"
+    source: str
+    target: str
+    text: str
+
+
+class NodeStarted(Event, frozen=True, tag_field="type", tag="node.started", gc=False):
+    """A node of a graph begins, or goes on to; what happens in it has this span for its parent."""
+
+    type: ClassVar[str] = "node.started"
+    node: str
+    attempt: int
+
+
+class NodeFinished(Event, frozen=True, tag_field="type", tag="node.finished", gc=False):
+    """A node is done; `error` says why it failed, None when it did not."""
+
+    type: ClassVar[str] = "node.finished"
+    node: str
+    seconds: float
+    error: str | None = None
+
+
+class EdgeTaken(Event, frozen=True, tag_field="type", tag="edge.taken", gc=False):
+    """A graph goes from one node on to another."""
+
+    type: ClassVar[str] = "edge.taken"
+    source: str
+    target: str
+
+
+class DelegateStarted(Event, frozen=True, tag_field="type", tag="delegate.started", gc=False):
+    """An agent begins to work in the background, known as `delegate_id`."""
+
+    type: ClassVar[str] = "delegate.started"
+    delegate_id: str
+    name: str
+    task: str
+
+
+class DelegateFinished(Event, frozen=True, tag_field="type", tag="delegate.finished", gc=False):
+    """An agent in the background is done; `error` says why it has no answer."""
+
+    type: ClassVar[str] = "delegate.finished"
+    delegate_id: str
+    name: str
+    stop_reason: StopReason
+    error: str | None = None
+
+
 class SteerApplied(Event, frozen=True, tag_field="type", tag="steer.applied"):
     """A message that steers is part of the history now: the next model call sees it."""
 
@@ -278,6 +331,12 @@ AnyEvent = (
     | AgentEntered
     | AgentLeft
     | PlanChanged
+    | HandedOff
+    | NodeStarted
+    | NodeFinished
+    | EdgeTaken
+    | DelegateStarted
+    | DelegateFinished
     | SteerApplied
     | SteerCarriedOver
     | SteerDiscarded

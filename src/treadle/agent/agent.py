@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from functools import partial
-from typing import Any, Generic, Unpack
+from typing import Any, Generic
 
-from treadle.agent.blocking import run_blocking
-from treadle.agent.children import told
-from treadle.agent.conduct import conduct
+from treadle.agent.options import ResumeOptions, RunOptions, check_kind
 from treadle.agent.output import output_type
 from treadle.agent.result import OutputT, RunResult
-from treadle.agent.run import Run
-from treadle.agent.setup import (
-    AgentDelegate,
-    Input,
-    OnLimit,
-    ResumeOptions,
-    RunOptions,
-    RunSetup,
-    begin_run,
-    check_kind,
-    resume_run,
-)
+from treadle.agent.setup import Input, OnLimit, RunSetup, begin_run
+from treadle.agent.startable import Startable
 from treadle.agent.work import Work
 from treadle.errors import ConfigError, TreadleError
-from treadle.events import AnyEvent
 from treadle.limits import Limits
 from treadle.models.resolve import resolve_model
 from treadle.models.retry import Retry
@@ -39,29 +25,16 @@ from treadle.prompts.planning import PLANNING
 from treadle.prompts.render import Instructions
 from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry
-from treadle.tools.tool import DEFAULT_OUTPUT, Approval, OnError, Tool
+from treadle.tools.tool import Tool
 
 AnyTool = Tool | ToolProtocol | ToolSource | Callable[..., Any]
 
 DEFAULT_LIMITS = Limits()
-ASKED: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "input": {
-            "type": "string",
-            "minLength": 1,
-            "description": "What to ask, with all that has to be known: nothing else is told.",
-        }
-    },
-    "required": ["input"],
-    "additionalProperties": False,
-}
-"""What a model gives to an agent that is a tool."""
 DEFAULT_RETRY = Retry()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Agent(Generic[DepsT, OutputT]):
+class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     """A model, instructions and tools. Immutable: share it between tasks, threads and users.
 
     ```python
@@ -128,122 +101,7 @@ class Agent(Generic[DepsT, OutputT]):
             raise ConfigError(f"An agent has no field {unknown[0]!r}; it has {', '.join(kept)}.")
         return Agent(**(kept | changes))
 
-    def start(self, input: Input | None = None, **options: Unpack[RunOptions]) -> Run[OutputT]:
-        """Start a run and return its handle at once. See `RunOptions` for the options.
-
-        Raises:
-            NoModel: the agent has no model and none is given.
-            ConfigError: the agent or an option cannot work.
-            InvalidInput: there is nothing to say, or options contradict.
-        """
-        return Run(self._work(input, options))
-
-    async def run(
-        self, input: Input | None = None, **options: Unpack[RunOptions]
-    ) -> RunResult[OutputT]:
-        """Run to the end and return the result; cancelling this cancels the run.
-
-        Raises:
-            TreadleError: what ended a failed run; its `.result` has what there is.
-        """
-        return await conduct(self._work(input, options))
-
-    def run_sync(
-        self, input: Input | None = None, **options: Unpack[RunOptions]
-    ) -> RunResult[OutputT]:
-        """Run from sync code, also inside a notebook or another running event loop."""
-        return run_blocking(self.run(input, **options))
-
-    async def stream(
-        self, input: Input | None = None, **options: Unpack[RunOptions]
-    ) -> AsyncGenerator[AnyEvent]:
-        """Start a run and yield its events; leaving early cancels it, a failed one raises."""
-        run = self.start(input, **options)
-        try:
-            async for event in run:
-                yield event
-            await run.finish()
-        finally:
-            if not run.done:
-                await run.cancel("The reader left.")
-
-    def resume(self, run_id: str, **options: Unpack[ResumeOptions]) -> Run[OutputT]:
-        """Go on with a run that paused, failed, was cancelled, or whose process died.
-
-        No model call and no tool call that finished is repeated; counters, spend, deadline and
-        state go on. Returns the handle at once, like `start`; awaiting a run that had answered
-        already gives its result again. See `ResumeOptions` for the options.
-
-        Awaiting raises, beside what a run raises:
-            RunNotFound: the store has no such run.
-            RunSuperseded: another run has begun in its conversation since.
-            DefinitionChanged: the agent is not what it was, and `on_change` is "refuse".
-            InvalidInput: a decision cannot be; the calls go on waiting.
-            ConversationBusy: the run is at work elsewhere, with `if_busy="raise"`.
-        """
-        start = resume_run(run_id, options, self.store)
-        return Run(Work(self._setup(options), start))
-
-    def resume_sync(self, run_id: str, **options: Unpack[ResumeOptions]) -> RunResult[OutputT]:
-        """Resume from sync code, like `run_sync`; see `resume`."""
-        start = resume_run(run_id, options, self.store)
-        return run_blocking(conduct(Work(self._setup(options), start)))
-
-    def as_tool(
-        self,
-        name: str | None = None,
-        description: str | None = None,
-        *,
-        approval: Approval = False,
-        on_error: OnError = "report",
-        parallel: bool = True,
-        max_output: int = DEFAULT_OUTPUT,
-    ) -> Tool:
-        """Return a tool that asks this agent: each call is a child run, and waits for its end.
-
-        ```python
-        from treadle import Agent
-        from treadle.testing import ScriptedModel, calls
-
-        poet = Agent("poet", model=ScriptedModel(["Roses are red."]))
-        asking = calls(("c1", "ask_poet", {"input": "A line about roses."}))
-        editor = Agent(
-            "editor",
-            model=ScriptedModel([asking, "It begins: Roses are red."]),
-            tools=[poet.as_tool("ask_poet")],
-        )
-        print(editor.run_sync("A poem, please.").output)
-        #> It begins: Roses are red.
-        ```
-
-        The agent sees nothing but the `input` of the call. It gets the `deps` and the state of the
-        run, writes into its journal, and spends its budget besides its own; it has its own model,
-        tools, middleware and limits. The options are those of `Tool`.
-        """
-        told = f"Ask {self.name!r}, another agent; it answers when it is done."
-        return Tool.from_schema(
-            self.name if name is None else name,
-            told if description is None else description,
-            ASKED,
-            self._ask,
-            timeout=None,
-            approval=approval,
-            on_error=on_error,
-            parallel=parallel,
-            max_output=max_output,
-            delegate=AgentDelegate(
-                name=self.name,
-                resolve=partial(self._setup, RunOptions()),
-                check_deps=self._check_deps,
-            ),
-        )
-
-    async def _ask(self, arguments: dict[str, Any]) -> Any:
-        """Answer by a run of its own, where there is none to be in."""
-        result = await self.run(arguments["input"])
-        return told(self.name, result.stop_reason, result.output, result.reason)
-
-    def _work(self, input: Input | None, options: RunOptions) -> Work:
+    def _begin(self, input: Input | None, options: RunOptions) -> Work:
         start, system = begin_run(input, options, self.store)
         if start.deps is not None:
             self._check_deps(start.deps)

@@ -252,8 +252,8 @@ class Conversation:
         """Write where a copy comes from, and leave behind what belongs to its parent."""
         view, at = await self.view(), _now()
         entries: list[AnyEntry] = [Forked(run_id="", at=at, parent=parent, revision=revision)]
-        if view.inbox:
-            entries.append(InboxDiscarded(run_id="", at=at, ids=tuple(view.inbox)))
+        if view.mail.inbox:
+            entries.append(InboxDiscarded(run_id="", at=at, ids=tuple(view.mail.inbox)))
         entries.extend(_cut_short(view, at))
         await self._write(entries)
 

@@ -52,3 +52,9 @@ class RunResult(Generic[OutputT]):
 
 
 AnyResult = RunResult[Any]
+
+if TYPE_CHECKING:
+    ResultT = TypeVar("ResultT", bound=RunResult[Any], default=RunResult[OutputT])
+else:
+    ResultT = TypeVar("ResultT")
+"""The kind of the result: a flow's has more than an agent's."""

@@ -102,7 +102,7 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
     if ending.stop_reason == "paused":
         if not work.path:
             await recorder.suspended(ending.reason, work.budget.turns)
-    else:
+    elif _ends(work, ending):
         output = _output(work, ending)
         answers = ending.stop_reason in ("answer", "limit")
         while True:
@@ -121,6 +121,12 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
             work.mail.settle()
 
 
+def _ends(work: Work, ending: Ending) -> bool:
+    """Whether the run is over for the journal; a step without an answer can go on."""
+    answers = ending.stop_reason in ("answer", "limit")
+    return answers or work.origin is None or not work.origin.resumes
+
+
 def _why(work: Work, ending: Ending) -> str | None:
     """Return what the journal says of an end without an answer; of a child run always something."""
     if ending.error is not None:
@@ -129,7 +135,8 @@ def _why(work: Work, ending: Ending) -> str | None:
 
 
 def _result(work: Work, ending: Ending) -> AnyResult:
-    return RunResult(
+    kind, extras = (RunResult, {}) if work.extras is None else work.extras()
+    return kind(
         output=_output(work, ending),
         messages=work.thread,
         stop_reason=ending.stop_reason,
@@ -144,6 +151,7 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         pending=work.pending if ending.stop_reason == "paused" else [],
         artefacts=work.shelf.texts if work.opened else {},
         plan=_plan(work) if work.opened else None,
+        **extras,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, Generic
 
 from treadle.errors import ToolError
@@ -70,6 +71,14 @@ class RunFacts:
         self.children: Children | None = None
         self.path = ""
         self.tell_plan: Callable[[Plan], None] | None = None
+
+    def within(self, state: State) -> RunFacts:
+        """Return the same for a part of the run that has a state of its own."""
+        if state is self.state:
+            return self
+        found = copy(self)
+        found.state = state
+        return found
 
 
 class RunContext(Generic[DepsT]):

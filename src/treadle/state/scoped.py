@@ -182,6 +182,10 @@ class State:
                 plain = self._merged(key, reducer, stored, plain)
             self._packed[key] = plain
 
+    def declare(self, reducers: Mapping[str, Reducer]) -> None:
+        """Give keys reducers, those excepted that have one."""
+        self._reducers = {**reducers, **self._reducers}
+
     def reduces(self, key: str) -> bool:
         """Whether the key has a reducer."""
         return key in self._reducers
