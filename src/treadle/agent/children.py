@@ -19,7 +19,7 @@ from treadle.events import AgentEntered, StopReason
 from treadle.journal import ChildEnded
 from treadle.messages import Message, Thread
 from treadle.ports.children import ChildCall, ChildPaused, Delegate, Pause
-from treadle.state.scoped import Scope, WriteGuard
+from treadle.state.scoped import Scope, State, WriteGuard
 from treadle.values import unpack
 
 EARLY = "(That is an early answer: a limit was reached before the work was done.)"
@@ -112,8 +112,7 @@ async def enter(work: Work, origin: Origin) -> None:
     if origin.call.guard is not None:
         work.runner.outer = origin.call.guard, origin.call.call_id
         work.ctx.guard = WriteGuard(*work.runner.outer)
-    if start.resumption is None and Scope.PLAN + work.path in above.state:
-        work.ctx.put_plan(None)  # that of a run before, whose child run had this path
+    _forget_plan(work, above.state)
     await work.render()
     if work.recorder is not None and start.resumption is None and start.input is not None:
         work.written = len(work.ctx.writes)
@@ -124,6 +123,12 @@ async def enter(work: Work, origin: Origin) -> None:
         for entry in work.standing.decided.values():
             if entry.call_id not in work.standing.done:
                 tell_decided(work, work.standing, entry)
+
+
+def _forget_plan(work: Work, state: State) -> None:
+    """Let a child run begin without the plan of one before, in another run, that had its path."""
+    if work.start.resumption is None and Scope.PLAN + work.path in state:
+        work.ctx.put_plan(None)
 
 
 def _next_step(work: Work, agent: str) -> str:
