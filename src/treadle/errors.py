@@ -24,7 +24,9 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── RunFailed                anything unforeseen inside the run
 │   ├── LimitReached             a limit with on_limit="error"
 │   ├── ToolAborted              a tool raised ToolAbort, or failed with on_error="fail"
-│   └── OutputInvalid            the model never produced a valid typed output
+│   ├── OutputInvalid            the model never produced a valid typed output
+│   ├── BranchConflict           parallel branches left different values in one state key
+│   └── StateInvalid             a value of typed state is missing, or not of its type
 ├── StoreError
 │   ├── ConversationNotFound
 │   ├── RunNotFound
@@ -192,6 +194,30 @@ class ToolAborted(RunError):
 
 class OutputInvalid(RunError):
     """The model never produced an output of the asked type."""
+
+
+class BranchConflict(RunError):
+    """Parallel branches left different values in one state key; none of them was written.
+
+    `key` is the whole key, `branches` the names of two that differ, and `values` what each of them
+    left there, or in the dict that stands there: None where it was deleted.
+    """
+
+    def __init__(
+        self, message: str, *, key: str, branches: tuple[str, str], values: tuple[Any, Any]
+    ) -> None:
+        super().__init__(message)
+        self.key = key
+        self.branches = branches
+        self.values = values
+
+
+class StateInvalid(RunError):
+    """A value of typed state is missing, or is not of its type; `key` says which."""
+
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class StoreError(TreadleError):

@@ -12,7 +12,7 @@ from treadle.limits import Limits
 from treadle.models.retry import Retry
 from treadle.ports.middleware import NO_HOOKS
 from treadle.ports.model import DEFAULT_SETTINGS, ModelReply, ModelRequest, profile_of
-from treadle.state.scoped import Reducer
+from treadle.state.flat import Reducer
 from treadle.tools.registry import ToolRegistry
 
 FLOW_LIMITS = Limits(max_turns=None)

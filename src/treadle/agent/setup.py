@@ -41,7 +41,7 @@ from treadle.ports.model import (
 from treadle.ports.observer import Observer
 from treadle.ports.store import Store
 from treadle.prompts.render import Instructions
-from treadle.state.scoped import Reducer, State
+from treadle.state.flat import Reducer, State
 from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry, short_hash
 from treadle.values import Plain, pack, unpack

@@ -20,7 +20,7 @@ from treadle.agent.work import Origin, Work
 from treadle.control import AskApproval
 from treadle.errors import ToolError
 from treadle.events import ApprovalRequested, Event
-from treadle.ids import new_span_id
+from treadle.fold import paths_in
 from treadle.journal import ChildBegan, StepBegan, StepEnded
 from treadle.messages import Message, Thread, ToolCall
 from treadle.ports.children import ChildCall, ChildPaused, Delegate, Pause, label_of
@@ -64,13 +64,13 @@ class Stage:
         self.recorder = work.recorder
         if step is not None and work.recorder is not None:
             self.recorder = Recorder(work.recorder.ledger, self.path)
-        self.steps: list[StepEnded] = []
+        self.steps = [] if step is not None else list(work.steps)
         self.entered: dict[str, int] = work.entered if step is None else {}
         self._facts: RunFacts | None = None
         self._found: dict[str, ChildRun] = {}
         view = self._view()
         if view is not None:
-            self.steps = list(view.steps if step is not None else work.steps)
+            self.steps = list(view.steps if step is not None or view.steps else work.steps)
             self.entered = labels(view.entered)
             self._found = dict(view.children)
 
@@ -78,8 +78,8 @@ class Stage:
         """Return what the journal knows of this scope, None where it begins."""
         if self.step is not None:
             return None if self.step.found is None else self.step.found.view
-        resumed = self.work.start.resumption not in (None, IN_PROCESS)
-        return self.recorder.view if resumed and self.recorder is not None else None
+        resumption = self.work.start.resumption
+        return None if resumption is None or self.recorder is None else self.recorder.view
 
     @property
     def input(self) -> Message | None:
@@ -98,12 +98,11 @@ class Stage:
 
     def begin(self, label: str) -> Step:
         """Return the open step with this label, or the next one."""
-        span = new_span_id() if self.work.bus.live else ""
         for name, found in self._found.items():
             if label_of(name) == label:
-                return Step(name, self._path_of(name), span, found)
+                return Step(name, self._path_of(name), found)
         name = next_step(self.entered, label)
-        return Step(name, self._path_of(name), span)
+        return Step(name, self._path_of(name))
 
     async def run(
         self,
@@ -136,7 +135,7 @@ class Stage:
             requirements=requirements,
             resumption=None if step.found is None else Resumption(),
         )
-        return await self._carried_out(child)
+        return await self._carried_out(step, child)
 
     async def run_again(
         self, step: Step, delegate: Delegate, before: AnyResult, requirements: tuple[str, ...] = ()
@@ -157,7 +156,9 @@ class Stage:
         child.thread = Thread(before.messages)
         child.budget.restore(before.usage, before.turns, before.usage.tool_calls)
         child.tool_results = list(before.tool_results)
-        return await self._carried_out(child)
+        if child.setup.flow is not None:
+            await _take_over(self, step, child)
+        return await self._carried_out(step, child)
 
     def _origin(self, step: Step) -> Origin:
         return Origin(
@@ -169,7 +170,8 @@ class Stage:
             resumes=True,
         )
 
-    async def _carried_out(self, child: Work) -> AnyResult:
+    async def _carried_out(self, step: Step, child: Work) -> AnyResult:
+        step.work = child
         result = await carried_out(child)
         if result.stop_reason == "paused":
             raise ChildPaused(Pause(result.reason, tuple(result.pending)))
@@ -253,13 +255,13 @@ class Stage:
         A `branch` has a state of its own; `treadle.state.branches.merge` brings them together.
         """
         steps = [
-            Step(name, self._path_of(name), "", found)
+            Step(name, self._path_of(name), found)
             for name, found in self._found.items()
             if label_of(name) == label
         ]
         if not steps:
             names = [next_step(self.entered, label) for _ in data]
-            steps = [Step(name, self._path_of(name), "") for name in names]
+            steps = [Step(name, self._path_of(name)) for name in names]
             if self.recorder is not None:
                 await self.recorder.ledger.append(
                     [
@@ -286,6 +288,18 @@ class Stage:
 
     def _path_of(self, name: str) -> str:
         return f"{self.path}/{name}" if self.path else name
+
+
+async def _take_over(stage: Stage, step: Step, child: Work) -> None:
+    """Let a flow go on with the steps that it had taken when it failed here."""
+    before = step.work
+    if before is not None:
+        child.steps, child.entered = list(before.steps), dict(before.entered)
+    if stage.recorder is not None:
+        await stage.save()
+        within = f"{step.path}/"
+        paths = (p for p in paths_in(stage.recorder.ledger.view) if p.startswith(within))
+        child.rested.update(dict.fromkeys(paths, "failed"))
 
 
 def _opened(stage: Stage, step: Step, data: Plain, *, branch: bool) -> ChildBegan:
@@ -339,6 +353,7 @@ async def run_flow(work: Work) -> Ending:
 def open_stage(work: Work) -> Stage:
     """Return the outermost scope of a flow; its result has the flow's extras from now on."""
     flow, stage = cast(Flow, work.setup.flow), Stage(work)
+    work.steps, work.entered = stage.steps, stage.entered
     work.extras = lambda: flow.extras(stage)
     return stage
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 
+from treadle.agent.nesting import Nesting
 from treadle.journal import ApprovalAsked, ApprovalDecided
 from treadle.ports.children import ChildPaused, Pause
 from treadle.state.scoped import StateWrite
@@ -21,14 +22,17 @@ T = TypeVar("T")
 class Step(Struct):
     """A step that begins, or that was begun and goes on, at its `path`; `found` in the journal.
 
-    `span` is that of what belongs to it in the events, `attempt` counts how often it has begun.
+    `attempt` counts how often it has begun. A flow that tells of it in an event with a span of its
+    own sets `span`: what happens in the step has that for its parent. `work` is that of a child run
+    which was under way in this process.
     """
 
     name: str
     path: str
-    span: str
     found: ChildRun | None = None
     attempt: int = 1
+    span: str = ""
+    work: Nesting | None = None
 
     @property
     def answers(self) -> tuple[dict[str, Any], ...]:

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from treadle.state.branches import merge
+from treadle.state.flat import Branch, Reducer, State, StateWrite
 from treadle.state.scope import Scope
-from treadle.state.scoped import ScopedState, State, StateConflict, StateWrite, WriteGuard
+from treadle.state.scoped import ScopedState, StateConflict, WriteGuard
+from treadle.state.typed import TypedView
 
-__all__ = ["Scope", "ScopedState", "State", "StateConflict", "StateWrite", "WriteGuard"]
+__all__ = [
+    "Branch",
+    "Reducer",
+    "Scope",
+    "ScopedState",
+    "State",
+    "StateConflict",
+    "StateWrite",
+    "TypedView",
+    "WriteGuard",
+    "merge",
+]

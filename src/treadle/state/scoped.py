@@ -1,27 +1,13 @@
-"""The state that agents, tools and workflows share: one flat map, seen through scopes."""
+"""The state as one agent or node sees it: through its scope; and what its calls write."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from threading import RLock
-from typing import Any, Self
+from typing import Any
 
-from msgspec import Struct
-
-from treadle.errors import ConfigError, NotStorable, ToolError
+from treadle.errors import ToolError
+from treadle.state.flat import MISSING, State, StateWrite, checked_key, text_of
 from treadle.state.scope import Scope
-from treadle.values import Plain, clean, pack, register_annotation, unpack
-
-Reducer = Callable[[Any, Any], Any]
-"""Makes one value of the stored one and the one that is being written."""
-
-
-class StateWrite(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What one whole key, with its scope's prefix, came to: its packed value, or gone."""
-
-    key: str
-    value: Plain = None
-    deleted: bool = False
+from treadle.values import pack, unpack
 
 
 class StateConflict(ToolError):
@@ -62,153 +48,6 @@ class WriteGuard:
             raise StateConflict(key, first=first, second=owner)
         if self._outer is not None:
             self._outer.claim(key, self._owner)
-
-
-class State:
-    """A flat, thread-safe map from keys to values that can be stored.
-
-    Keys carry their scope as a prefix: ``session::token``, ``agent::billing::invoice``,
-    ``node::classify::output``, ``graph::input``; without one they are global. Values are copied on
-    the way in and out, and come back in their own types:
-
-        state = State()
-        state.set("session::token", "abc")
-        state.get("session::token")
-
-    Args:
-        values: What it holds at first.
-        reducers: For keys that several parallel calls may write: ``{"session::items": add}``.
-            Every write of such a key stores ``reducer(stored, written)``, the first one excepted.
-        types: Classes, or annotations, whose instances will be stored; others are declared with
-            `treadle.register`.
-    """
-
-    __slots__ = ("__weakref__", "_lock", "_packed", "_reducers")
-
-    def __init__(
-        self,
-        values: Mapping[str, object] | None = None,
-        *,
-        reducers: Mapping[str, Reducer] | None = None,
-        types: Iterable[object] = (),
-    ) -> None:
-        self._lock = RLock()
-        self._packed: dict[str, Plain] = {}
-        self._reducers = dict(reducers or {})
-        for key, reducer in self._reducers.items():
-            if not callable(reducer):
-                raise ConfigError(f"The reducer of state key {key!r} is not callable: {reducer!r}.")
-        for declared in types:
-            register_annotation(declared)
-        for key, value in (values or {}).items():
-            self.set(key, value)
-
-    @classmethod
-    def from_packed(
-        cls, packed: Mapping[str, Plain], *, reducers: Mapping[str, Reducer] | None = None
-    ) -> Self:
-        """Build the state that `packed` returned, with its values as they were stored."""
-        state = cls(reducers=reducers)
-        state.apply(StateWrite(key, plain) for key, plain in packed.items())
-        return state
-
-    def packed(self) -> dict[str, Plain]:
-        """Return every key with its value in plain form, which is not to be changed."""
-        with self._lock:
-            return dict(self._packed)
-
-    def apply(self, writes: Iterable[StateWrite]) -> None:
-        """Take over what was written elsewhere, as a journal tells it; reducers stay out."""
-        with self._lock:
-            for write in writes:
-                if write.deleted:
-                    self._packed.pop(write.key, None)
-                else:
-                    self._packed[write.key] = write.value
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return a copy of the value.
-
-        Raises:
-            UnknownType: its class is not declared in this process, or has changed.
-        """
-        plain = self._packed.get(key, MISSING)
-        return default if plain is MISSING else unpack(plain, key)
-
-    def get_str(self, key: str) -> str:
-        """Return the value if it is a string, else an empty one."""
-        return _as_str(self.get(key))
-
-    def __contains__(self, key: object) -> bool:
-        """Whether the key has a value, be it None."""
-        return key in self._packed
-
-    def set(self, key: str, value: object) -> None:
-        """Store a copy of the value.
-
-        Raises:
-            NotStorable: it cannot come back equal and of the same type; the message names its place
-                and type.
-        """
-        key = _checked(key)
-        self.put(key, pack(value, key))
-
-    def delete(self, key: str) -> None:
-        """Remove the key, if it is there."""
-        with self._lock:
-            self._packed.pop(key, None)
-
-    def keys(self, prefix: str = "") -> list[str]:
-        """Return the keys that begin with `prefix`, such as a `Scope`, oldest first."""
-        return [key for key in list(self._packed) if key.startswith(prefix)]
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return a copy of everything: whole keys and their values."""
-        return {key: unpack(plain, key) for key, plain in self.packed().items()}
-
-    def find(self, key: str) -> Any:
-        """Return the packed value, or `MISSING`."""
-        return self._packed.get(key, MISSING)
-
-    def put(self, key: str, plain: Plain) -> None:
-        """Store a packed value, merged with the stored one if the key has a reducer."""
-        reducer = self._reducers.get(key)
-        if reducer is None:
-            self._packed[key] = plain
-            return
-        with self._lock:
-            stored = self._packed.get(key, MISSING)
-            if stored is not MISSING:
-                plain = self._merged(key, reducer, stored, plain)
-            self._packed[key] = plain
-
-    def declare(self, reducers: Mapping[str, Reducer]) -> None:
-        """Give keys reducers, those excepted that have one."""
-        self._reducers = {**reducers, **self._reducers}
-
-    def reduces(self, key: str) -> bool:
-        """Whether the key has a reducer."""
-        return key in self._reducers
-
-    def write_of(self, key: str) -> StateWrite:
-        """Return what the key has come to, for a journal."""
-        plain = self._packed.get(key, MISSING)
-        return StateWrite(key, deleted=True) if plain is MISSING else StateWrite(key, plain)
-
-    def __repr__(self) -> str:
-        """Show the number of keys: values may be secret."""
-        return f"State({len(self._packed)} keys)"
-
-    def _merged(self, key: str, reducer: Reducer, stored: Plain, written: Plain) -> Plain:
-        old, new = unpack(stored, key), unpack(written, key)
-        try:
-            merged = reducer(old, new)
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            kinds = f"{type(old).__name__} and {type(new).__name__}"
-            raise ToolError(
-                f"The reducer of state key {key!r} cannot merge {kinds}: {error}."
-            ) from error
-        return pack(merged, key)
 
 
 class WriteLog:
@@ -304,7 +143,7 @@ class ScopedState:
 
     def get_str(self, key: str) -> str:
         """Return the value that `get` finds if it is a string, else an empty one."""
-        return _as_str(self.get(key))
+        return text_of(self.get(key))
 
     def __contains__(self, key: object) -> bool:
         """Whether `get` finds a value, be it None."""
@@ -318,7 +157,7 @@ class ScopedState:
                 and type.
             StateConflict: a parallel call of the same batch wrote the key.
         """
-        full = self.scope + _checked(key)
+        full = self.scope + checked_key(key)
         plain = pack(value, full)
         log = self._claimed(full)
         self._state.put(full, plain)
@@ -330,7 +169,7 @@ class ScopedState:
         Raises:
             StateConflict: a parallel call of the same batch wrote the key.
         """
-        full = self.scope + _checked(key)
+        full = self.scope + checked_key(key)
         log = self._claimed(full)
         self._state.delete(full)
         log.keys[full] = None
@@ -376,22 +215,6 @@ class ScopedState:
             self._log = WriteLog()
         return self._log
 
-
-def _checked(key: object) -> str:
-    if not isinstance(key, str) or not key or clean(key) is not key:
-        raise NotStorable(
-            "A state key is a non-empty text without NUL characters and lone surrogates, "
-            f"not {key!r}."
-        )
-    return key if type(key) is str else str.__str__(key)
-
-
-def _as_str(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-MISSING: Any = object()
-"""Stands for the value of a key that is not there; None is a value."""
 
 _SESSION = str(Scope.SESSION)
 _PRIVATE = "agent::"
