@@ -17,7 +17,7 @@ OVER = frozenset(("completed", "skipped"))
 MOST_STEPS = 100
 
 
-class PlanStep(Struct, frozen=True, omit_defaults=True):
+class PlanStep(Struct, frozen=True):
     """One step. Its `id` never changes; `dependencies` are the IDs of the steps that it waits for.
 
     `detail` says more than the title, `notes` is what was learned, `result` what came of it.
@@ -32,7 +32,7 @@ class PlanStep(Struct, frozen=True, omit_defaults=True):
     result: str = ""
 
 
-class PlanChange(Struct, frozen=True, omit_defaults=True):
+class PlanChange(Struct, frozen=True):
     """What the last edit of a plan did, to the steps of these IDs, and why."""
 
     kind: Literal["created", "added", "updated", "revised"]
@@ -43,7 +43,7 @@ class PlanChange(Struct, frozen=True, omit_defaults=True):
 CREATED = PlanChange("created")
 
 
-class Plan(Struct, frozen=True, omit_defaults=True):
+class Plan(Struct, frozen=True):
     """A goal, and the steps towards it. Dependencies never run in a circle.
 
     `version` counts its edits from 1, and `change` is the last of them.

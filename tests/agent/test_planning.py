@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.json import encode
 
 from tests.agent.dying import Dying, die_after
 from tests.agent.nested import playing
@@ -161,6 +162,12 @@ async def test_each_version_is_an_event(stored: bool) -> None:
     assert [event.plan.version for event in seen] == [1, 2, 3]
     assert {(event.type, event.agent, event.path) for event in seen} == {("plan.changed", "a", "")}
     assert seen[-1].plan == (await run).plan
+    told = json.loads(encode(seen[0]))["plan"]
+    assert (told["version"], told["change"]["kind"], told["steps"][0]["status"]) == (
+        1,
+        "created",
+        "pending",
+    ), "also what is as it is at first"
 
 
 async def test_calls_of_one_reply_take_effect_in_their_order() -> None:
