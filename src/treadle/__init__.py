@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         NotStorable,
         OutputInvalid,
         Overloaded,
+        PlanInvalid,
         PluginFailed,
         RateLimited,
         RevisionConflict,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         ModelRetried,
         ModelStarted,
         OutputDelta,
+        PlanChanged,
         ReasoningDelta,
         RunFinished,
         RunPaused,
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
         ToolResult,
     )
     from treadle.models.retry import Retry
+    from treadle.plan import Plan, PlanStep
     from treadle.ports.approval import Approve, Deny, Edit, PendingCall
     from treadle.ports.context import RunContext
     from treadle.ports.middleware import Middleware
@@ -181,6 +184,10 @@ __all__ = [
     "Overloaded",
     "Parameter",
     "PendingCall",
+    "Plan",
+    "PlanChanged",
+    "PlanInvalid",
+    "PlanStep",
     "PluginFailed",
     "Price",
     "RateLimited",
@@ -244,22 +251,23 @@ _ROOMS = {
         "DefinitionChanged DuplicateTool IncompleteReply InvalidId InvalidInput "
         "InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey ModelError "
         "ModelFilesError ModelTimeout "
-        "NewerJournal NoModel NotStorable OutputInvalid Overloaded PluginFailed RateLimited "
-        "RevisionConflict RunError RunFailed RunNotFound RunSuperseded StoreError StoreUnavailable "
-        "ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
+        "NewerJournal NoModel NotStorable OutputInvalid Overloaded PlanInvalid PluginFailed "
+        "RateLimited RevisionConflict RunError RunFailed RunNotFound RunSuperseded StoreError "
+        "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),
     "treadle.events": (
         "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested Event "
         "ModelFinished ModelRetried "
-        "ModelStarted OutputDelta ReasoningDelta RunFinished RunPaused RunStarted SteerApplied "
-        "SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress ToolRequested "
-        "ToolStarted"
+        "ModelStarted OutputDelta PlanChanged ReasoningDelta RunFinished RunPaused RunStarted "
+        "SteerApplied SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress "
+        "ToolRequested ToolStarted"
     ),
     "treadle.limits": "Limits",
     "treadle.messages": (
         "Artefact Audio Citation File Hosted Image Message Reasoning Text ToolCall ToolResult"
     ),
     "treadle.models.retry": "Retry",
+    "treadle.plan": "Plan PlanStep",
     "treadle.ports.approval": "Approve Deny Edit PendingCall",
     "treadle.ports.context": "RunContext",
     "treadle.ports.middleware": "Middleware",

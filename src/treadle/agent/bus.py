@@ -265,7 +265,7 @@ async def deliver(reader: Reader, observer: Observer) -> None:
 
 
 class Progress:
-    """Brings a tool's progress to the events, from the loop's thread or any other."""
+    """Brings what tools tell to the events, from the loop's thread or any other."""
 
     __slots__ = ("_bus", "_home", "_loop", "_span")
 
@@ -277,9 +277,13 @@ class Progress:
 
     def __call__(self, call_id: str, tool: str, progress: Any) -> None:
         """Tell how far a call is."""
+        self.tell(ToolProgress, call_id, tool, progress)
+
+    def tell(self, kind: type[Event], *fields: Any) -> None:
+        """Emit an event, when anybody listens."""
         if not self._bus.live:
             return
-        event = (ToolProgress, self._span, None, call_id, tool, progress)
+        event = (kind, self._span, None, *fields)
         if threading.get_ident() == self._home:
             self._bus.emit(*event)
         else:

@@ -20,7 +20,7 @@ from treadle.events import AgentEntered, StopReason
 from treadle.journal import ChildBegan, ChildEnded
 from treadle.messages import Message, Thread
 from treadle.ports.children import ChildCall, ChildPaused, Delegate, Pause, label_of, step_name
-from treadle.state.scoped import WriteGuard
+from treadle.state.scoped import Scope, State, WriteGuard
 from treadle.values import unpack
 
 IN_PROCESS = Resumption()
@@ -140,6 +140,7 @@ async def enter(work: Work, origin: Origin) -> None:
     if origin.call.guard is not None:
         work.runner.outer = origin.call.guard, origin.call.call_id
         work.ctx.guard = WriteGuard(*work.runner.outer)
+    _forget_plan(work, state)
     await work.render()
     await work.mail.open(work.recorder)
     if work.recorder is not None and begins:
@@ -167,6 +168,12 @@ def _entry(work: Work, origin: Origin) -> ChildBegan:
         background=origin.background,
         flow=work.setup.flow is not None,
     )
+
+
+def _forget_plan(work: Work, state: State) -> None:
+    """Let a child run begin without the plan of one before, in another run, that had its path."""
+    if work.start.resumption is None and Scope.PLAN + work.path in state:
+        work.ctx.put_plan(None)
 
 
 def next_step(entered: dict[str, int], label: str) -> str:

@@ -68,6 +68,7 @@ class FlowShape(Protocol):
 class RunSetup:
     """What an agent is, resolved: models found, tools registered, output type understood.
 
+    `planning` is how it is told to plan, "" for one that does not.
     What is made of agents has a `flow` instead of a model and tools of its own. `passes` are the
     options of a run that are laid over all agents in it, `reducers` are for the state.
     """
@@ -86,6 +87,7 @@ class RunSetup:
     retry: Retry
     max_parallel_tools: int
     approval: Rules | None = None
+    planning: str = ""
     flow: FlowShape | None = None
     passes: RunOptions = field(default_factory=RunOptions)
     reducers: Mapping[str, Reducer] = field(default_factory=dict[str, Reducer])

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunSetup, RunStart
 from treadle.agent.standing import Standing
 from treadle.errors import TreadleError
-from treadle.events import Event
+from treadle.events import Event, PlanChanged
 from treadle.ids import new_span_id
 from treadle.journal import AnyEntry, MessageAdded
 from treadle.limits import Budget
@@ -146,8 +147,9 @@ class Work(Nesting):
     async def render(self) -> None:
         """Render the system prompt."""
         given, requirements = self.setup.instructions, self.start.requirements
-        if given is not None or requirements:
-            self.system = await render_instructions(given, requirements, self.ctx)
+        planning = self.setup.planning
+        if given is not None or requirements or planning:
+            self.system = await render_instructions(given, requirements, self.ctx, planning)
 
     def start_timer(self) -> None:
         """End the run when its deadline has come."""
@@ -273,6 +275,7 @@ class Work(Nesting):
         known = {} if view is None else view.artefacts
         store = None if recorder is None else recorder.ledger.store
         self.shelf = Shelf(store, start.conversation_id, known, setup.profile.window)
+        progress = Progress(self.bus, self.span)
         facts = RunFacts(
             run_id=start.run_id,
             conversation_id=start.conversation_id,
@@ -281,11 +284,13 @@ class Work(Nesting):
             metadata=metadata,
             budget=self.budget,
             state=state,
-            report=Progress(self.bus, self.span),
+            report=progress,
         )
         self.facts = facts
         facts.artefacts = self.shelf
         facts.children = self.children
+        facts.path = self.path
+        facts.tell_plan = partial(progress.tell, PlanChanged)
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread, self.path)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
