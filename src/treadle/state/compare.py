@@ -56,12 +56,12 @@ def _identity(plain: Any) -> Hashable:
     if type(plain) is str:
         return plain
     if is_array(plain):
-        return list, *map(_identity, plain)
+        return "list", *map(_identity, plain)
     if not is_object(plain):
         return type(plain), plain
     items = items_of(plain)
     if items is not None:
         return frozenset((key, _identity(value)) for key, (_, value) in items.items())
     if plain[TAG] in _SETS:
-        return set, plain[TAG], frozenset(map(_identity, plain["v"]))
-    return dict, frozenset((key, _identity(value)) for key, value in plain.items())
+        return "set", plain[TAG], frozenset(map(_identity, plain["v"]))
+    return "tagged", frozenset((key, _identity(value)) for key, value in plain.items())
