@@ -126,9 +126,8 @@ MERGES = {
         {1: "a", (2,): "b"}, {1: "A", (2,): "b"}, {1: "a", "$": 0}, {1: "A", "$": 0}
     ),
     "keys that are marks": Case({}, {"$": 1}, {"v": 2}, {"$": 1, "v": 2}),
-    "sets in another order": Case(
-        {"s": {"a", "b", "c"}}, {"s": {"c", "b", "a"}, "n": 1}, {"s": {"z"}}, {"s": {"z"}, "n": 1}
-    ),
+    "sets in another order": Case(({0, 8},), ({8, 0},), ({1},), ({1},)),
+    "dicts in another order": Case({1: {2: 0, 3: 0}}, {1: {3: 0, 2: 0}}, {1: 4}, {1: 4}),
 }
 
 
@@ -157,6 +156,7 @@ CONFLICTS = {
     "entry gone": (Case({"a": 1}, {}, {"a": 2}, None), "k['a']: nothing (deleted) and 2"),
     "dict and list": (Case({}, {"a": 1}, [1], None), "'k': {'a': 1} and [1]"),
     "tuples": (Case((), (1,), (2,), None), "'k': (1,) and (2,)"),
+    "types inside": (Case((), ([1],), ([True],), None), "'k': ([1],) and ([True],)"),
     "secret": (Case({}, {"api_key": "ab"}, {"api_key": "cd"}, None), "['api_key']: *** and ***"),
 }
 

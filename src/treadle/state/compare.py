@@ -58,7 +58,7 @@ def _identity(plain: Any) -> Hashable:
     if is_array(plain):
         return "list", *map(_identity, plain)
     if not is_object(plain):
-        return type(plain), plain
+        return type(plain).__name__, plain
     items = items_of(plain)
     if items is not None:
         return frozenset((key, _identity(value)) for key, (_, value) in items.items())
