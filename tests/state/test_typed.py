@@ -10,7 +10,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 import pytest
 import typing_extensions
 from msgspec import Struct
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, PydanticUserError, model_validator
 
 from treadle.errors import ConfigError, RunError, StateInvalid
 from treadle.state import Scope, State, TypedView, merge
@@ -53,6 +53,14 @@ class Model(BaseModel):
         return self
 
     model_config = {"arbitrary_types_allowed": True}
+
+
+class Price(BaseModel):
+    amount: int
+
+
+class Priced(TypedDict):
+    price: Price
 
 
 class Record(Struct):
@@ -117,6 +125,7 @@ WRONG = [
     (Order, {"price": "dear"}, "'price' takes decimal.Decimal | None, not a str"),
     (Model, {"count": 0}, "Input should be greater than 0"),
     (Record, {"part": 3}, "not an int"),
+    (Priced, {"price": {"amount": "x"}}, "Price, not a dict: ['amount']: Input should be a valid"),
     (Record, {"parts": 3}, f"{__name__}.Record has no field 'parts', only item, count, part."),
 ]
 
@@ -146,6 +155,7 @@ def test_changes_come_as_the_type_has_them() -> None:
         "tags": {"a"},
     }
     assert TypedView(Order).changes() == {}
+    assert TypedView(Priced).changes(price={"amount": "1"}) == {"price": Price(amount=1)}
 
 
 def test_reducers_are_those_of_the_annotations() -> None:
@@ -180,6 +190,16 @@ class Unresolved(TypedDict):
     n: Nowhere  # pyright: ignore[reportUndefinedVariable, reportUnknownVariableType] # noqa: F821
 
 
+class Refused:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> object:
+        raise PydanticUserError("not this one", code=None)
+
+
+class Unasked(TypedDict):
+    n: Refused
+
+
 class Unbuilt(TypedDict):
     n: Annotated[str, Field(pattern="(")]
 
@@ -190,6 +210,7 @@ REFUSED: list[tuple[Any, str]] = [
     (3, "3 is no class"),
     (Twice, "Field 'n' of .*Twice cannot hold state: it has 2 reducers"),
     (Unresolved, "annotations of .*Unresolved cannot be evaluated: name 'Nowhere'"),
+    (Unasked, "Field 'n' of .*Unasked cannot hold state: not this one"),
     (Unbuilt, "Field 'n' of .*Unbuilt cannot hold state: .*validator"),
 ]
 
