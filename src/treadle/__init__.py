@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from treadle.errors import (
         AuthenticationFailed,
         BadReply,
+        BranchConflict,
         ConfigError,
         ContentFiltered,
         ContextOverflow,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         RunFailed,
         RunNotFound,
         RunSuperseded,
+        StateInvalid,
         StoreError,
         StoreUnavailable,
         ToolAbort,
@@ -132,6 +134,7 @@ __all__ = [
     "Audio",
     "AuthenticationFailed",
     "BadReply",
+    "BranchConflict",
     "Citation",
     "ConfigError",
     "ContentFiltered",
@@ -210,6 +213,7 @@ __all__ = [
     "Scope",
     "ScopedState",
     "State",
+    "StateInvalid",
     "SteerApplied",
     "SteerCarriedOver",
     "SteerDiscarded",
@@ -246,13 +250,14 @@ _ROOMS = {
     "treadle.agent.run": "Run",
     "treadle.control": "AskApproval Finish Interrupt Next",
     "treadle.errors": (
-        "AuthenticationFailed BadReply ConfigError ContentFiltered ContextOverflow "
+        "AuthenticationFailed BadReply BranchConflict ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
         "DefinitionChanged DuplicateTool IncompleteReply InvalidId InvalidInput "
         "InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey ModelError "
         "ModelFilesError ModelTimeout "
         "NewerJournal NoModel NotStorable OutputInvalid Overloaded PlanInvalid PluginFailed "
-        "RateLimited RevisionConflict RunError RunFailed RunNotFound RunSuperseded StoreError "
+        "RateLimited RevisionConflict RunError RunFailed RunNotFound RunSuperseded StateInvalid "
+        "StoreError "
         "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),
     "treadle.events": (
