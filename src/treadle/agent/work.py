@@ -269,7 +269,7 @@ class Work(Nesting):
         setup, start = self.setup, self.start
         self.state = state
         if setup.reducers:
-            state.declare(setup.reducers)
+            state.add_reducers(setup.reducers)
         recorder = self.recorder
         view = None if recorder is None else recorder.view
         known = {} if view is None else view.artefacts
