@@ -50,6 +50,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     `deps=` of a run must be of `deps_type` where one is given. `on_limit` says what happens when
     the turns or tool calls are used up: one more answer without tools, an error, or a pause.
     `approval` are rules for the calls of all tools, before what each tool's own `approval` says.
+    `description` is what models are told that may ask the agent, or hand over to it.
 
     Nothing is looked up until the first run, so that building an agent is cheap.
     """
@@ -69,6 +70,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     retry: Retry = DEFAULT_RETRY
     store: Store | None = None
     approval: Rules | None = None
+    description: str = ""
     _ready: list[RunSetup] = field(
         default_factory=list[RunSetup], init=False, repr=False, compare=False
     )
