@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from treadle.agent.inbox import Receipt
     from treadle.agent.result import RunResult
     from treadle.agent.run import Run
-    from treadle.control import AskApproval, Finish, Interrupt, Next
+    from treadle.control import AskApproval, Finish, Handoff, Interrupt, Next
     from treadle.errors import (
         AuthenticationFailed,
         BadReply,
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         ApprovalDecided,
         ApprovalRequested,
         Event,
+        HandedOff,
         ModelFinished,
         ModelRetried,
         ModelStarted,
@@ -118,6 +119,8 @@ if TYPE_CHECKING:
     from treadle.tools.tool import Tool, tool
     from treadle.usage import Price, Usage
     from treadle.values import register
+    from treadle.workflows.swarm import Swarm
+    from treadle.workflows.swarm_result import SwarmResult, SwarmStep
 
 __version__ = "0.1.0"
 
@@ -152,6 +155,8 @@ __all__ = [
     "File",
     "FileStore",
     "Finish",
+    "HandedOff",
+    "Handoff",
     "Hosted",
     "Image",
     "IncompleteReply",
@@ -219,6 +224,9 @@ __all__ = [
     "SteerDiscarded",
     "StoreError",
     "StoreUnavailable",
+    "Swarm",
+    "SwarmResult",
+    "SwarmStep",
     "Text",
     "TextDelta",
     "Tool",
@@ -248,7 +256,7 @@ _ROOMS = {
     "treadle.agent.inbox": "Receipt",
     "treadle.agent.result": "RunResult",
     "treadle.agent.run": "Run",
-    "treadle.control": "AskApproval Finish Interrupt Next",
+    "treadle.control": "AskApproval Finish Handoff Interrupt Next",
     "treadle.errors": (
         "AuthenticationFailed BadReply BranchConflict ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
@@ -261,7 +269,7 @@ _ROOMS = {
         "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),
     "treadle.events": (
-        "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested Event "
+        "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested Event HandedOff "
         "ModelFinished ModelRetried "
         "ModelStarted OutputDelta PlanChanged ReasoningDelta RunFinished RunPaused RunStarted "
         "SteerApplied SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress "
@@ -287,6 +295,8 @@ _ROOMS = {
     "treadle.tools.tool": "Tool tool",
     "treadle.usage": "Price Usage",
     "treadle.values": "register",
+    "treadle.workflows.swarm": "Swarm",
+    "treadle.workflows.swarm_result": "SwarmResult SwarmStep",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

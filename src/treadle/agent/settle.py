@@ -70,7 +70,7 @@ def _complete(work: Work, ending: Ending) -> list[ToolOutcome | Message]:
                 text = CANCELLED if call.id in answers.begun else NOT_BEGUN
                 outcome = ToolOutcome(call=call, result=error_result(call, text), stage="cancelled")
             answers.results[call.id] = outcome.result
-            work.tool_results.append(outcome.result)
+            work.keep(outcome.result)
             unsaid.append(outcome)
         work.close_answers()
     text = "".join(work.asker.partial) if work.opened and ending.output is NO_OUTPUT else ""

@@ -244,7 +244,7 @@ class Work(Nesting):
         if outcome.asked is None and outcome.paused is None:
             if self.answers is not None:
                 self.answers.results[outcome.call.id] = outcome.result
-            self.tool_results += (*outcome.links, outcome.result)
+            self.keep(*outcome.links, outcome.result)
         if not again:
             self.budget.count_call()
         if outcome.usage is not NOTHING:
@@ -254,9 +254,18 @@ class Work(Nesting):
         """Take in the outcome of a call that did not run, and write it."""
         if self.answers is not None:
             self.answers.results[outcome.call.id] = outcome.result
-        self.tool_results.append(outcome.result)
+        self.keep(outcome.result)
         if self.recorder is not None:
             await self.recorder.call_ended(outcome, ())
+
+    def keep(self, *results: ToolResult) -> None:
+        """Take in results for the outcome of the run, and of each flow that it is a part of."""
+        self.tool_results += results
+        above = None if self.origin is None else self.origin.above
+        while above is not None:
+            if above.setup.flow is not None:
+                above.tool_results += results
+            above = None if above.origin is None else above.origin.above
 
     def close_answers(self) -> None:
         """Put the results of the reply into the thread, in the order of its calls."""
@@ -303,6 +312,7 @@ class Work(Nesting):
             hooks=setup.hooks,
             journal=self.recorder,
             approvals=Approvals(setup.registry, setup.approval, held),
+            handoffs=setup.handoffs,
         )
         if known:
             self.offer_reading()
