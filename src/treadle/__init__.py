@@ -69,6 +69,8 @@ if TYPE_CHECKING:
         AnswerStored,
         ApprovalDecided,
         ApprovalRequested,
+        DelegateFinished,
+        DelegateStarted,
         Event,
         HandedOff,
         ModelFinished,
@@ -119,6 +121,7 @@ if TYPE_CHECKING:
     from treadle.tools.tool import Tool, tool
     from treadle.usage import Price, Usage
     from treadle.values import register
+    from treadle.workflows.delegate import delegates
     from treadle.workflows.swarm import Swarm
     from treadle.workflows.swarm_result import SwarmResult, SwarmStep
 
@@ -148,6 +151,8 @@ __all__ = [
     "ConversationNotFound",
     "CorruptJournal",
     "DefinitionChanged",
+    "DelegateFinished",
+    "DelegateStarted",
     "Deny",
     "DuplicateTool",
     "Edit",
@@ -244,6 +249,7 @@ __all__ = [
     "UnknownType",
     "Usage",
     "__version__",
+    "delegates",
     "open_store",
     "parameters_schema",
     "register",
@@ -269,7 +275,8 @@ _ROOMS = {
         "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),
     "treadle.events": (
-        "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested Event HandedOff "
+        "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested "
+        "DelegateFinished DelegateStarted Event HandedOff "
         "ModelFinished ModelRetried "
         "ModelStarted OutputDelta PlanChanged ReasoningDelta RunFinished RunPaused RunStarted "
         "SteerApplied SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress "
@@ -297,6 +304,7 @@ _ROOMS = {
     "treadle.values": "register",
     "treadle.workflows.swarm": "Swarm",
     "treadle.workflows.swarm_result": "SwarmResult SwarmStep",
+    "treadle.workflows.delegate": "delegates",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

@@ -106,6 +106,20 @@ class ChildBegan(Entry, frozen=True, tag="child.began"):
     data: Plain = None
 
 
+class ChildLinked(Entry, frozen=True, tag="child.linked"):
+    """An agent was given work in a conversation of its own, which outlives this run.
+
+    `child_run_id` is its run there; `link` is what this run knows it by, and `call_id` the call
+    that asked for it.
+    """
+
+    link: str
+    agent: str
+    conversation_id: str
+    child_run_id: str
+    call_id: str
+
+
 class StepBegan(Entry, frozen=True, tag="step.began"):
     """A function began that is a step of a flow, at this `path`; `node` is what it is called."""
 
@@ -270,6 +284,7 @@ AnyEntry = (
     | StateChanged
     | ChildBegan
     | ChildEnded
+    | ChildLinked
     | StepBegan
     | StepEnded
     | MessageQueued

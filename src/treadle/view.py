@@ -22,6 +22,7 @@ from treadle.journal import (
     CancelAsked,
     ChildBegan,
     ChildEnded,
+    ChildLinked,
     Forked,
     InboxApplied,
     InboxCarried,
@@ -63,7 +64,7 @@ class View(Dialogue):
     the newest run does in the background, each a view of its own: its history is its own, while
     inbox, state, and each yes that holds, are those of the conversation. A branch of a flow has a
     state of its own, and keeps what was `written` to it. `entered` counts the child runs of the
-    newest run, by name; `steps` are the steps that are over, where it is a flow.
+    newest run, by name; `steps` are a flow's steps that are over, `links` are runs elsewhere.
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,7 @@ class View(Dialogue):
         self.children: dict[str, ChildRun] = {}
         self.entered: dict[str, int] = {}
         self.steps: list[StepEnded] = []
+        self.links: dict[str, ChildLinked] = {}
         self.written: list[StateWrite] | None = None
         self.weighed: tuple[int, int] = (0, 0)
 
@@ -111,7 +113,7 @@ class View(Dialogue):
             last.status = "superseded"
         self.close_calls()
         self.runs[entry.run_id] = RunRecord.begun(entry, len(self._settled), self.steps)
-        self.entered, self.steps, self.children = {}, [], {}
+        self.entered, self.steps, self.children, self.links = {}, [], {}, {}
         self._settled.extend(entry.history)
         if entry.input is not None:
             self._settled.append(entry.input)
@@ -229,6 +231,7 @@ class View(Dialogue):
     def _forked(self, entry: Forked) -> None:
         self.forked = entry
         self.close_calls()  # nobody decides on them here: the run belongs to the original
+        self.children = {k: v for k, v in self.children.items() if not v.background}
 
     def _suspended(self, entry: RunSuspended) -> None:
         record = self.runs[entry.run_id]
@@ -239,6 +242,9 @@ class View(Dialogue):
 
     def _ended(self, entry: RunEnded) -> None:
         self.runs[entry.run_id].end(entry, self.revision)
+
+    def _linked(self, entry: ChildLinked) -> None:
+        self.links[entry.link] = entry
 
     def _nothing(self, entry: AnyEntry) -> None:
         """Nothing follows from it."""
@@ -251,9 +257,7 @@ class View(Dialogue):
         CallBegan: _call_began,
         CallEnded: _call_ended,
         StateChanged: _write,
-        ChildBegan: _nothing,
-        ChildEnded: _nothing,
-        StepBegan: _nothing,
+        ChildLinked: _linked,
         StepEnded: _stepped,
         MessageQueued: _queued,
         InboxApplied: _applied,
@@ -264,14 +268,14 @@ class View(Dialogue):
         CancelAsked: _cancel,
         ViewReset: _reset,
         Forked: _forked,
-        UnknownEntry: _nothing,
         RunSuspended: _suspended,
         RunEnded: _ended,
+        **dict.fromkeys((ChildBegan, ChildEnded, StepBegan, UnknownEntry), _nothing),
     }
 
 
 class ChildRun(Struct):
-    """What runs inside a run: for a call, or as a step (`call_id` is ""); and how it ended."""
+    """What runs inside a run: for a call, else as a step or in the background; how it ended."""
 
     call_id: str
     view: View
@@ -333,7 +337,9 @@ def _end(child: ChildRun, entry: ChildEnded) -> None:
     said = child.view.runs[entry.run_id].text
     child.ended = replace(entry, output=said) if entry.output is UNSET else entry
     if child.call_id or child.background:
+        runs = child.view.runs if child.background else {}  # for whoever asks how it went
         child.view = View()
+        child.view.runs = runs
 
 
 def _enter(above: View, name: str, entry: ChildBegan) -> None:
@@ -343,6 +349,7 @@ def _enter(above: View, name: str, entry: ChildBegan) -> None:
         return
     if entry.branch:
         view.state, view.written = dict(view.state), []
+    view.mail = Mailbox() if entry.background else above.mail  # then it is spoken to by itself
     if entry.inherits:
         view.settled.extend(above.settled)
     view.settled.extend(entry.history)
@@ -351,14 +358,8 @@ def _enter(above: View, name: str, entry: ChildBegan) -> None:
     record = view.runs[entry.run_id]
     record.agent, record.flow = entry.agent, entry.flow
     record.input = entry.input if entry.flow else None
-    above.children[name] = ChildRun(
-        entry.call_id,
-        view,
-        agent=entry.agent,
-        background=entry.background,
-        branch=entry.branch,
-        data=entry.data,
-    )
+    told = entry.agent, entry.background, entry.branch, entry.data
+    above.children[name] = ChildRun(entry.call_id, view, None, *told)
 
 
 def _begin_step(above: View, name: str, entry: StepBegan) -> None:
@@ -385,9 +386,8 @@ def _nested(above: View, name: str, entry: ChildBegan | StepBegan) -> View:
     view = View()
     view.mail, view.state = above.mail, above.state
     view.held, view.written = above.held, above.written
-    view.runs[entry.run_id] = RunRecord(
-        entry.run_id, "", entry.at, verdicts=record.verdicts, part_from=entry.at
-    )
+    view.runs[entry.run_id] = nested = RunRecord(entry.run_id, "", entry.at, part_from=entry.at)
+    nested.verdicts = record.verdicts
     return view
 
 

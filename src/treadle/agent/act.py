@@ -64,7 +64,7 @@ class Actor:
             work.asker.finished(work.budget.turns, reply, final=final)
         plan = await sort_calls(work, standing, ordinary)
         await self._carry_out(plan, standing, reply)
-        while plan.waiting and (take_decisions(work, standing) or wake(work, standing)):
+        while plan.waiting and await self._news(standing):
             outputs, ordinary = self._split(standing)
             plan = await sort_calls(work, standing, ordinary)
             await self._carry_out(plan, standing, None)
@@ -89,6 +89,14 @@ class Actor:
                 f"The model gave no valid output in {self.repairs} tries. The last: {rejected}"
             )
         return ending, limited
+
+    async def _news(self, standing: Standing) -> bool:
+        """Whether somebody has decided by the time that nothing is at work in the background."""
+        work = self._work
+        while not (take_decisions(work, standing) or wake(work, standing)):
+            if work.background is None or not await work.background.changed():
+                return False
+        return True
 
     def _split(self, standing: Standing) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
         """Return the calls that carry the output, and the ordinary ones."""
@@ -125,7 +133,8 @@ class Actor:
         work.runner.notes.update(plan.notes)
         work.runner.answers = standing.answers
         work.runner.asked = standing.asked
-        work.runner.handoffs.begin(standing.done.values())
+        if work.setup.handoffs:
+            work.runner.handoffs.begin(standing.done.values())
         if len(run) == 1:  # alone, it needs no batch
             begun, batch = [run[0].id], None
         else:
@@ -269,9 +278,13 @@ def _ending_of(outcomes: Sequence[ToolOutcome]) -> tuple[Ending | None, bool]:
 
     An interrupt comes first, then the first `Finish` or `Handoff`: a `Finish` when no call failed.
     """
-    ending, failed = None, any(outcome.result.is_error for outcome in outcomes)
+    ending, failed = None, False
+    for outcome in outcomes:
+        failed = failed or outcome.result.is_error
     for outcome in outcomes:
         control = outcome.control
+        if control is None:
+            continue
         if isinstance(control, Interrupt):
             return Ending(stop_reason="paused", reason=control.reason), failed
         if ending is None and isinstance(control, Handoff):

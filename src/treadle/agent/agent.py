@@ -180,7 +180,9 @@ SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", "pl
 
 def check_delegates(registry: ToolRegistry) -> None:
     """Find out before a run begins whether an agent that it may ask cannot work."""
-    for delegate in registry.delegates.values():
+    background = registry.background
+    others = () if background is None else background.agents.values()
+    for delegate in (*registry.delegates.values(), *others):
         delegate.definition()
 
 

@@ -206,6 +206,8 @@ def _restore(work: Work) -> None:
     work.start_timer()
     work.tool_results = list(record.results)
     work.said, work.steps = record.input, view.steps
+    if work.origin is not None and work.origin.background:
+        work.inbox.waiting.update(view.mail.inbox)
     work.entered = labels(view.entered)
     if view.open is not None:
         work.standing = standing_of(view.open, work.rested.get(work.path, "running"))

@@ -124,7 +124,11 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
 def _ends(work: Work, ending: Ending) -> bool:
     """Whether the run is over for the journal; a step without an answer can go on."""
     answers = ending.stop_reason in ("answer", "limit")
-    return answers or work.origin is None or not work.origin.resumes
+    if answers or work.origin is None:
+        return True
+    if work.origin.background:
+        return not ending.raises  # else its process ends, and another one goes on with it
+    return not work.origin.resumes
 
 
 def _why(work: Work, ending: Ending) -> str | None:
@@ -150,7 +154,7 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         reason=ending.reason,
         pending=work.pending if ending.stop_reason == "paused" else [],
         artefacts=work.shelf.texts if work.opened else {},
-        plan=_plan(work) if work.opened else None,
+        plan=_plan(work) if work.state is not None and work.state.packed() else None,
         **extras,
     )
 

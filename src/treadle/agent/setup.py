@@ -112,6 +112,10 @@ class RunSetup:
         if isinstance(self.instructions, str):
             found["instructions"] = short_hash(self.instructions.encode(errors="surrogatepass"))
         found |= definitions_of(self.registry.delegates, (*above, self))
+        if self.registry.background is not None:
+            others = self.registry.background.agents.items()
+            named = {f"delegate {name}": each for name, each in others}
+            found |= definitions_of(named, (*above, self))
         if self.flow is not None:
             found |= self.flow.definition((*above, self))
         return found

@@ -84,8 +84,7 @@ class Work(Nesting):
         self.setup = setup
         self.start = start
         self.origin = origin
-        above = None if origin is None else origin.above
-        self.path = "" if origin is None else origin.path
+        above, self.path = (None, "") if origin is None else (origin.above, origin.path)
         self.bus: EventBus | NestedBus
         if origin is None:
             self.bus = EventBus(start.run_id, setup.agent)
@@ -99,7 +98,8 @@ class Work(Nesting):
         self.state: State | None = None
         hears = origin is not None and origin.hears
         self.inbox = Inbox() if origin is None or not hears else origin.above.inbox
-        self.mail = Mail(self.inbox, start, self.bus, self.span, passing=hears)
+        passes = hears or (origin is not None and origin.background)
+        self.mail = Mail(self.inbox, start, self.bus, self.span, passing=passes)
         self.recorder: Recorder | None = None
         if above is not None and above.recorder is not None:
             self.recorder = Recorder(above.recorder.ledger, self.path, hears=hears)
@@ -244,7 +244,10 @@ class Work(Nesting):
         if outcome.asked is None and outcome.paused is None:
             if self.answers is not None:
                 self.answers.results[outcome.call.id] = outcome.result
-            self.keep(*outcome.links, outcome.result)
+            if self.origin is None:
+                self.tool_results += (*outcome.links, outcome.result)
+            else:
+                self.keep(*outcome.links, outcome.result)
         if not again:
             self.budget.count_call()
         if outcome.usage is not NOTHING:
@@ -260,12 +263,11 @@ class Work(Nesting):
 
     def keep(self, *results: ToolResult) -> None:
         """Take in results for the outcome of the run, and of each flow that it is a part of."""
-        self.tool_results += results
-        above = None if self.origin is None else self.origin.above
-        while above is not None:
-            if above.setup.flow is not None:
-                above.tool_results += results
-            above = None if above.origin is None else above.origin.above
+        each: Work | None = self
+        while each is not None:
+            if each is self or each.setup.flow is not None:
+                each.tool_results += results
+            each = None if each.origin is None else each.origin.above
 
     def close_answers(self) -> None:
         """Put the results of the reply into the thread, in the order of its calls."""
@@ -300,6 +302,7 @@ class Work(Nesting):
         facts.children = self.children
         facts.path = self.path
         facts.tell_plan = partial(progress.tell, PlanChanged)
+        facts.background = self.background
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread, self.path)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
