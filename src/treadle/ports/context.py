@@ -211,6 +211,7 @@ class RunContext(Generic[DepsT]):
         if facts.tell_plan is not None:
             facts.tell_plan(plan)
 
+    @property
     def background(self) -> Background:
         """The agents that work in the background of this run.
 
