@@ -8,6 +8,7 @@ from typing import Any
 from treadle.agent.result import AnyResult
 from treadle.agent.setup import RunStart
 from treadle.journal import StepEnded
+from treadle.messages import ToolResult
 from treadle.ports.children import Children
 from treadle.run_record import RunStatus
 
@@ -21,7 +22,8 @@ class Nesting:
     out the work of a child run. `rested` has the paths of those that rested when the run stopped,
     and how it had. `said` is what the run was asked. For a flow, `steps` are those that were over
     when it was resumed, `renamed` is what things are called now that had other names then, and
-    `extras` returns the class of its result, and what that has more than others.
+    `extras` returns the class of its result, and what that has more than others. `tool_results`
+    has those of its calls, and for a flow those of all calls in it.
     """
 
     carry_out: Callable[[Any], Awaitable[AnyResult]]
@@ -34,3 +36,14 @@ class Nesting:
         self.said = start.input
         self.steps: list[StepEnded] = []
         self.extras: Extras | None = None
+        self.tool_results: list[ToolResult] = []
+        self._above = above
+
+    def keep(self, *results: ToolResult) -> None:
+        """Take in results of calls, here and in each flow that this is a part of."""
+        self.tool_results += results
+        above = self._above
+        while above is not None:
+            if above.extras is not None:
+                above.tool_results += results
+            above = above._above

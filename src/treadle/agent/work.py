@@ -109,7 +109,6 @@ class Work(Nesting):
         self.standing: Standing | None = None
         self.waiting: dict[str, ToolResult] = {}
         self.pending: list[PendingCall] = []
-        self.tool_results: list[ToolResult] = []
         self.task: asyncio.Task[Any] | None = None
         self.cancels = 0
         self.stop: Ending | None = None
@@ -255,15 +254,6 @@ class Work(Nesting):
         self.keep(outcome.result)
         if self.recorder is not None:
             await self.recorder.call_ended(outcome, ())
-
-    def keep(self, *results: ToolResult) -> None:
-        """Take in results for the outcome of the run, and of each flow that it is a part of."""
-        self.tool_results += results
-        above = None if self.origin is None else self.origin.above
-        while above is not None:
-            if above.setup.flow is not None:
-                above.tool_results += results
-            above = None if above.origin is None else above.origin.above
 
     def close_answers(self) -> None:
         """Put the results of the reply into the thread, in the order of its calls."""
