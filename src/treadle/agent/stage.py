@@ -87,19 +87,6 @@ class Stage:
         return self.work.said
 
     @property
-    def heard(self) -> list[Message]:
-        """What was said to the run since, in its order, of what it has taken in."""
-        return self.work.inbox.heard
-
-    @property
-    def before(self) -> StepEnded | None:
-        """The last step of the run before it in the conversation."""
-        if self.step is not None or self.work.origin is not None or self.recorder is None:
-            return None
-        record = self.recorder.ledger.record
-        return None if record is None else record.before
-
-    @property
     def waiting(self) -> bool:
         """Whether messages wait that are worth another step."""
         return self.hears and self.work.mail.keeps_going

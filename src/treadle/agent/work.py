@@ -110,7 +110,6 @@ class Work(Nesting):
         self.standing: Standing | None = None
         self.waiting: dict[str, ToolResult] = {}
         self.pending: list[PendingCall] = []
-        self.tool_results: list[ToolResult] = []
         self.task: asyncio.Task[Any] | None = None
         self.cancels = 0
         self.stop: Ending | None = None
@@ -260,14 +259,6 @@ class Work(Nesting):
         self.keep(outcome.result)
         if self.recorder is not None:
             await self.recorder.call_ended(outcome, ())
-
-    def keep(self, *results: ToolResult) -> None:
-        """Take in results for the outcome of the run, and of each flow that it is a part of."""
-        each: Work | None = self
-        while each is not None:
-            if each is self or each.setup.flow is not None:
-                each.tool_results += results
-            each = None if each.origin is None else each.origin.above
 
     def close_answers(self) -> None:
         """Put the results of the reply into the thread, in the order of its calls."""

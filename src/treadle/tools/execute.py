@@ -25,7 +25,7 @@ from treadle.ports.observer import Watch
 from treadle.state.scoped import StateWrite, WriteGuard
 from treadle.tools.approval import Approvals, asked_midway, next_question
 from treadle.tools.artefact import fits, fitted, is_short, short_of
-from treadle.tools.failure import CallFailed, decoded, fatal_of, let_down, meant, parsed
+from treadle.tools.failure import CallFailed, cut_off, decoded, fatal_of, let_down, meant, parsed
 from treadle.tools.handoffs import Handoffs
 from treadle.tools.hooks import after_tool, before_tool
 from treadle.tools.outcome import (
@@ -198,12 +198,7 @@ class ToolRunner:
                 outcome = let_down(first, call, self.registry.get(call.name), error)
                 self._tell_finished(outcome, span, time.perf_counter() - started)
                 return outcome
-            usage, writes = _used(tries)
-            failed = error_result(first, CANCELLED)
-            cancelled = ToolOutcome(
-                call=first, result=failed, usage=usage, writes=writes, stage="cancelled"
-            )
-            self.cut[first.id] = cancelled
+            self.cut[first.id] = cancelled = cut_off(first, CANCELLED, *_used(tries))
             self._tell_finished(cancelled, span, time.perf_counter() - started)
             raise
         if not is_short(outcome.result, self._short):

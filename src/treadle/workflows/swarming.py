@@ -198,7 +198,7 @@ class Swarming:
 
     def _first(self, stage: Stage) -> str:
         """Return who begins: the entry, or who was in charge at the end of the run before."""
-        before = stage.before if self.rules.starts_at_last else None
+        before = _before(stage) if self.rules.starts_at_last else None
         if before is None:
             return self.rules.entry
         name = label_of(before.step)
@@ -246,13 +246,23 @@ def _request(stage: Stage, place: int) -> Message:
     last = stage.steps[place]
     stint = _stint(last)
     said = [] if stage.input is None else [stage.input]
-    return told_by(label_of(last.step), stint.message, *said, *stage.heard[: stint.heard])
+    return told_by(
+        label_of(last.step), stint.message, *said, *stage.work.inbox.heard[: stint.heard]
+    )
+
+
+def _before(stage: Stage) -> StepEnded | None:
+    """Return the last step of the run before this one in the conversation."""
+    if stage.path or stage.recorder is None:
+        return None
+    record = stage.recorder.ledger.record
+    return None if record is None else record.before
 
 
 def _stint_of(
     stage: Stage, member: Member, result: AnyResult, handoff: Handoff | None = None
 ) -> Stint:
-    heard = len(stage.heard)
+    heard = len(stage.work.inbox.heard)
     before = _stint(stage.steps[-1]).heard if stage.steps else 0
     learnt = (not each.is_error and each.name not in member.signals for each in result.tool_results)
     return Stint(
