@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_type
+from typing import TypedDict, assert_type
 
-from treadle import Agent, RunContext, RunResult, Tool, tool
+from treadle import Agent, RunContext, RunResult, Scope, State, Tool, tool
+from treadle.state import Branch, TypedView
 from treadle.testing import ScriptedModel
 
 
@@ -41,6 +42,16 @@ async def results() -> None:
 
     numbers = Agent("numbers", model, output_type=list[int])
     assert_type(numbers.run_sync("hi").output, list[int])
+
+
+class Story(TypedDict):
+    topic: str
+
+
+def state() -> None:
+    assert_type(State().branch(), Branch)
+    assert_type(TypedView(Story).read(State(), Scope.GRAPH), Story)
+    assert_type(TypedView(Invoice).read(State(), Scope.GRAPH).number, str)
 
 
 def tools() -> None:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from treadle.agent.inbox import Receipt
     from treadle.agent.result import RunResult
     from treadle.agent.run import Run
-    from treadle.control import AskApproval, Finish, Interrupt, Next
+    from treadle.control import AskApproval, Finish, Handoff, Interrupt, Next
     from treadle.errors import (
         AuthenticationFailed,
         BadReply,
+        BranchConflict,
         ConfigError,
         ContentFiltered,
         ContextOverflow,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         NotStorable,
         OutputInvalid,
         Overloaded,
+        PlanInvalid,
         PluginFailed,
         RateLimited,
         RevisionConflict,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         RunFailed,
         RunNotFound,
         RunSuperseded,
+        StateInvalid,
         StoreError,
         StoreUnavailable,
         ToolAbort,
@@ -69,10 +72,12 @@ if TYPE_CHECKING:
         DelegateFinished,
         DelegateStarted,
         Event,
+        HandedOff,
         ModelFinished,
         ModelRetried,
         ModelStarted,
         OutputDelta,
+        PlanChanged,
         ReasoningDelta,
         RunFinished,
         RunPaused,
@@ -101,6 +106,7 @@ if TYPE_CHECKING:
         ToolResult,
     )
     from treadle.models.retry import Retry
+    from treadle.plan import Plan, PlanStep
     from treadle.ports.approval import Approve, Deny, Edit, PendingCall
     from treadle.ports.context import RunContext
     from treadle.ports.middleware import Middleware
@@ -116,6 +122,8 @@ if TYPE_CHECKING:
     from treadle.usage import Price, Usage
     from treadle.values import register
     from treadle.workflows.delegate import delegates
+    from treadle.workflows.swarm import Swarm
+    from treadle.workflows.swarm_result import SwarmResult, SwarmStep
 
 __version__ = "0.1.0"
 
@@ -132,6 +140,7 @@ __all__ = [
     "Audio",
     "AuthenticationFailed",
     "BadReply",
+    "BranchConflict",
     "Citation",
     "ConfigError",
     "ContentFiltered",
@@ -151,6 +160,8 @@ __all__ = [
     "File",
     "FileStore",
     "Finish",
+    "HandedOff",
+    "Handoff",
     "Hosted",
     "Image",
     "IncompleteReply",
@@ -186,6 +197,10 @@ __all__ = [
     "Overloaded",
     "Parameter",
     "PendingCall",
+    "Plan",
+    "PlanChanged",
+    "PlanInvalid",
+    "PlanStep",
     "PluginFailed",
     "Price",
     "RateLimited",
@@ -208,11 +223,15 @@ __all__ = [
     "Scope",
     "ScopedState",
     "State",
+    "StateInvalid",
     "SteerApplied",
     "SteerCarriedOver",
     "SteerDiscarded",
     "StoreError",
     "StoreUnavailable",
+    "Swarm",
+    "SwarmResult",
+    "SwarmStep",
     "Text",
     "TextDelta",
     "Tool",
@@ -243,30 +262,32 @@ _ROOMS = {
     "treadle.agent.inbox": "Receipt",
     "treadle.agent.result": "RunResult",
     "treadle.agent.run": "Run",
-    "treadle.control": "AskApproval Finish Interrupt Next",
+    "treadle.control": "AskApproval Finish Handoff Interrupt Next",
     "treadle.errors": (
-        "AuthenticationFailed BadReply ConfigError ContentFiltered ContextOverflow "
+        "AuthenticationFailed BadReply BranchConflict ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
         "DefinitionChanged DuplicateTool IncompleteReply InvalidId InvalidInput "
         "InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey ModelError "
         "ModelFilesError ModelTimeout "
-        "NewerJournal NoModel NotStorable OutputInvalid Overloaded PluginFailed RateLimited "
-        "RevisionConflict RunError RunFailed RunNotFound RunSuperseded StoreError StoreUnavailable "
-        "ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
+        "NewerJournal NoModel NotStorable OutputInvalid Overloaded PlanInvalid PluginFailed "
+        "RateLimited RevisionConflict RunError RunFailed RunNotFound RunSuperseded StateInvalid "
+        "StoreError "
+        "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),
     "treadle.events": (
         "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested "
-        "DelegateFinished DelegateStarted Event "
+        "DelegateFinished DelegateStarted Event HandedOff "
         "ModelFinished ModelRetried "
-        "ModelStarted OutputDelta ReasoningDelta RunFinished RunPaused RunStarted SteerApplied "
-        "SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress ToolRequested "
-        "ToolStarted"
+        "ModelStarted OutputDelta PlanChanged ReasoningDelta RunFinished RunPaused RunStarted "
+        "SteerApplied SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress "
+        "ToolRequested ToolStarted"
     ),
     "treadle.limits": "Limits",
     "treadle.messages": (
         "Artefact Audio Citation File Hosted Image Message Reasoning Text ToolCall ToolResult"
     ),
     "treadle.models.retry": "Retry",
+    "treadle.plan": "Plan PlanStep",
     "treadle.ports.approval": "Approve Deny Edit PendingCall",
     "treadle.ports.context": "RunContext",
     "treadle.ports.middleware": "Middleware",
@@ -281,6 +302,8 @@ _ROOMS = {
     "treadle.tools.tool": "Tool tool",
     "treadle.usage": "Price Usage",
     "treadle.values": "register",
+    "treadle.workflows.swarm": "Swarm",
+    "treadle.workflows.swarm_result": "SwarmResult SwarmStep",
     "treadle.workflows.delegate": "delegates",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}

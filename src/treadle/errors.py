@@ -42,6 +42,7 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── NewerJournal             written by a newer version of this package
 │   └── CorruptJournal
 ├── MCPFailed                    an MCP server cannot be reached, has gone, or refuses
+├── PlanInvalid                  a plan that cannot be carried out; has .problems
 ├── ModelFilesError              the weights of a local model are missing or wrong
 ├── ToolError                    raised by tools: text for the model
 └── ToolAbort                    raised by tools: stops the run
@@ -49,6 +50,7 @@ TreadleError                     .result: what a run had when it failed, or None
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -289,6 +291,17 @@ class NewerJournal(StoreError):
 
 class CorruptJournal(StoreError):
     """A stored entry cannot be read."""
+
+
+class PlanInvalid(TreadleError):
+    """A plan cannot be, for instance because its steps wait for each other.
+
+    `problems` has each thing that is wrong with it, as a sentence.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(" ".join(problems))
+        self.problems = tuple(problems)
 
 
 class ModelFilesError(TreadleError):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct
 
 from treadle.messages import ToolResult
+from treadle.plan import Plan
 from treadle.usage import Usage
 
 StopReason = Literal[
@@ -202,6 +203,13 @@ class AgentLeft(Event, frozen=True, tag_field="type", tag="agent.left"):
     error: str | None = None
 
 
+class PlanChanged(Event, frozen=True, tag_field="type", tag="plan.changed"):
+    """An agent has a plan, or another version of it; `plan.change` is what was changed."""
+
+    type: ClassVar[str] = "plan.changed"
+    plan: Plan
+
+
 class HandedOff(Event, frozen=True, tag_field="type", tag="agent.handed_off", gc=False):
     """A member of a swarm gave the conversation over to another, with these words."""
 
@@ -322,6 +330,7 @@ AnyEvent = (
     | ApprovalDecided
     | AgentEntered
     | AgentLeft
+    | PlanChanged
     | HandedOff
     | NodeStarted
     | NodeFinished

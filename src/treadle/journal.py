@@ -68,14 +68,14 @@ class CallEnded(Entry, frozen=True, tag="call.ended"):
 
     `links` are the results of a chain before the last, which the model does not see. `asks` is
     what the call asked of the loop, with what it gave along: the output of a "finish", the reason
-    of an "interrupt", the error of one that is "fatal".
+    of an "interrupt", whom a "handoff" is to, the error of one that is "fatal".
     """
 
     result: ToolResult
     usage: Usage = NOTHING
     writes: tuple[StateWrite, ...] = ()
     links: tuple[ToolResult, ...] = ()
-    asks: Literal["finish", "interrupt", "fatal"] | None = None
+    asks: Literal["finish", "interrupt", "handoff", "fatal"] | None = None
     given: Plain = None
 
 

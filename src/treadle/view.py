@@ -112,8 +112,8 @@ class View(Dialogue):
         if last is not None and last.status in ("running", "paused"):
             last.status = "superseded"
         self.close_calls()
+        self.runs[entry.run_id] = RunRecord.begun(entry, len(self._settled), self.steps)
         self.entered, self.steps, self.children, self.links = {}, [], {}, {}
-        self.runs[entry.run_id] = RunRecord.begun(entry, len(self._settled))
         self._settled.extend(entry.history)
         if entry.input is not None:
             self._settled.append(entry.input)
@@ -133,10 +133,8 @@ class View(Dialogue):
         self.say(entry.message)
 
     def _call_began(self, entry: CallBegan) -> None:
-        record = self.runs.get(entry.run_id)
-        first = self.open is not None and self.open.begin(entry)
-        if record is not None and first:
-            record.tool_calls += 1
+        if self.open is not None and self.open.begin(entry) and entry.run_id in self.runs:
+            self.runs[entry.run_id].tool_calls += 1
 
     def _call_ended(self, entry: CallEnded) -> None:
         opened, call_id = self.open, entry.result.call_id
@@ -182,7 +180,7 @@ class View(Dialogue):
 
     def _applied(self, entry: InboxApplied) -> None:
         self.close_calls()
-        self._settled.extend(self.mail.taken(entry.ids))
+        self._settled.extend(self.mail.taken(entry))
 
     def _queued(self, entry: MessageQueued) -> None:
         self.mail.queued(entry)
@@ -317,7 +315,7 @@ def _pass_on(root: View, entry: AnyEntry) -> None:
 def _give(view: View, entry: AnyEntry, above: list[View]) -> None:
     """Let a child run take in an entry. What it uses, all runs `above` it have used, too."""
     record = view.runs[entry.run_id]
-    usage, calls, turns = record.usage, record.tool_calls, record.turns
+    usage, calls, turns, told = record.usage, record.tool_calls, record.turns, len(record.results)
     view.add(entry, own=True)
     if isinstance(entry, CallEnded):
         above[0].artefacts.update(view.artefacts)
@@ -327,6 +325,7 @@ def _give(view: View, entry: AnyEntry, above: list[View]) -> None:
         upper.tool_calls += record.tool_calls - calls
         if upper.flow:
             upper.turns += record.turns - turns
+            upper.results += record.results[told:]
         if spent is not None:
             upper.usage = upper.usage + spent
         if type(entry) not in FROM_OUTSIDE:

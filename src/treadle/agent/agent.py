@@ -21,6 +21,7 @@ from treadle.ports.middleware import Hooks, Middleware
 from treadle.ports.model import DEFAULT_SETTINGS, Model, ModelSettings, profile_of
 from treadle.ports.store import Store
 from treadle.ports.tool import ToolProtocol, ToolSource
+from treadle.prompts.planning import PLANNING
 from treadle.prompts.render import Instructions
 from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry
@@ -50,6 +51,8 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     `deps=` of a run must be of `deps_type` where one is given. `on_limit` says what happens when
     the turns or tool calls are used up: one more answer without tools, an error, or a pause.
     `approval` are rules for the calls of all tools, before what each tool's own `approval` says.
+    With `planning` it has tools to keep a plan, and is told how: by default, or by your own text.
+    `description` is what models are told that may ask the agent, or hand over to it.
 
     Nothing is looked up until the first run, so that building an agent is cheap.
     """
@@ -69,6 +72,8 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     retry: Retry = DEFAULT_RETRY
     store: Store | None = None
     approval: Rules | None = None
+    planning: bool | str = False
+    description: str = ""
     _ready: list[RunSetup] = field(
         default_factory=list[RunSetup], init=False, repr=False, compare=False
     )
@@ -79,10 +84,8 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             raise ConfigError("An agent needs a name.")
         if self.on_limit not in ("answer", "error", "pause"):
             raise ConfigError(f"on_limit={self.on_limit!r} is none of 'answer', 'error', 'pause'.")
-        check_kind("limits", self.limits)
-        check_kind("settings", self.settings)
-        check_kind("max_parallel_tools", self.max_parallel_tools)
-        check_kind("retry", self.retry)
+        for name in ("limits", "settings", "max_parallel_tools", "retry", "planning"):
+            check_kind(name, getattr(self, name))
         for name in ("tools", "middleware"):
             given = getattr(self, name)
             if type(given) is not tuple:
@@ -141,16 +144,16 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             setup = replace(setup, **_model_fields(model, self.name))
         elif self.model is None:
             resolve_model(None, agent=self.name)
-        given = {name: options.get(name) for name in SETUP_OPTIONS}
-        changes: dict[str, Any] = {
-            name: value for name, value in given.items() if name in REPLACED and value is not None
-        }
-        if given["output_type"] is not None:
+        given = {name: own for name in SETUP_OPTIONS if (own := options.get(name)) is not None}
+        changes: dict[str, Any] = {name: given[name] for name in REPLACED if name in given}
+        if "output_type" in given:
             changes["output"] = output_type(given["output_type"])
-        if given["settings"] is not None:
+        if "settings" in given:
             changes["settings"] = setup.settings.merged(options.get("settings"))
-        if given["middleware"] is not None:
+        if "middleware" in given:
             changes["hooks"] = Hooks(tuple(options.get("middleware") or ()))
+        if "planning" in given:
+            changes |= _planned(setup.registry.bare, given["planning"], self.planning)
         return replace(setup, **changes) if changes else setup
 
     def _resolve(self, model: Model | str | None) -> RunSetup:
@@ -158,7 +161,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             agent=self.name,
             **_model_fields(model, self.name),
             instructions=self.instructions,
-            registry=ToolRegistry(self.tools),
+            **_planned(ToolRegistry(self.tools), self.planning, self.planning),
             output=output_type(self.output_type),
             limits=self.limits,
             on_limit=self.on_limit,
@@ -171,7 +174,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
 
 
 REPLACED = ("limits", "instructions", "max_parallel_tools", "approval")
-SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", *REPLACED))
+SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", "planning", *REPLACED))
 """The options of a run that are laid over what the agent has."""
 
 
@@ -191,3 +194,11 @@ def _model_fields(model: Model | str | None, agent: str) -> dict[str, Any]:
         "profile": profile_of(found),
         "stream": stream if callable(stream) else None,
     }
+
+
+def _planned(bare: ToolRegistry, planning: Any, own: bool | str) -> dict[str, Any]:
+    """Return the tools, and how the agent is told to plan; its own text stands for True."""
+    if planning is False:
+        return {"registry": bare, "planning": ""}
+    told = own if planning is True else planning
+    return {"registry": bare.planning, "planning": PLANNING if told in (True, False) else told}

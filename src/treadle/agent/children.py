@@ -20,7 +20,7 @@ from treadle.events import AgentEntered, StopReason
 from treadle.journal import ChildBegan, ChildEnded
 from treadle.messages import Message, Thread
 from treadle.ports.children import ChildCall, ChildPaused, Delegate, Pause, label_of, step_name
-from treadle.state.scoped import WriteGuard
+from treadle.state.scoped import Scope, State, WriteGuard
 from treadle.values import unpack
 
 IN_PROCESS = Resumption()
@@ -85,8 +85,20 @@ def resolved(work: Work, delegate: Delegate) -> RunSetup:
         raise ToolError("no more runs may be nested here (see Limits.max_depth).")
     if not isinstance(delegate, AgentDelegate):
         raise ConfigError(f"{delegate!r:.60} cannot be run inside a run; only agents can.")
+    if delegate.once and _works_for(work, delegate.name):
+        raise ToolError(f"{delegate.name} waits for this answer; it cannot be asked now.")
     delegate.check_deps(work.start.deps)
     return delegate.resolve(work.setup.passes)
+
+
+def _works_for(work: Work, name: str) -> bool:
+    """Whether this is the work of an agent, or is done for it, inside of one flow."""
+    each: Work | None = work
+    while each is not None and each.setup.flow is None:
+        if each.setup.agent == name:
+            return True
+        each = None if each.origin is None else each.origin.above
+    return False
 
 
 def child_work(
@@ -140,6 +152,7 @@ async def enter(work: Work, origin: Origin) -> None:
     if origin.call.guard is not None:
         work.runner.outer = origin.call.guard, origin.call.call_id
         work.ctx.guard = WriteGuard(*work.runner.outer)
+    _forget_plan(work, state)
     await work.render()
     await work.mail.open(work.recorder)
     if work.recorder is not None and begins:
@@ -167,6 +180,12 @@ def _entry(work: Work, origin: Origin) -> ChildBegan:
         background=origin.background,
         flow=work.setup.flow is not None,
     )
+
+
+def _forget_plan(work: Work, state: State) -> None:
+    """Let a child run begin without the plan of one before, in another run, that had its path."""
+    if work.start.resumption is None and Scope.PLAN + work.path in state:
+        work.ctx.put_plan(None)
 
 
 def next_step(entered: dict[str, int], label: str) -> str:

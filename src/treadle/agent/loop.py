@@ -88,6 +88,8 @@ class Loop:
         if ending.stop_reason == "answer":
             if self._work.background is not None:
                 await self._work.background.finish()
+            if ending.hands_over:
+                return ending  # messages that wait are for whoever comes next
             if self._final.goes_on:
                 return None
         return await self._final.before(ending)

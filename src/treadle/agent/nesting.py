@@ -9,6 +9,7 @@ from treadle.agent.ending import Ending
 from treadle.agent.result import AnyResult
 from treadle.agent.setup import RunStart
 from treadle.journal import StepEnded
+from treadle.messages import ToolResult
 from treadle.ports.background import Background
 from treadle.ports.children import Children
 from treadle.run_record import RunStatus
@@ -48,7 +49,7 @@ class Nesting:
     that rested when the run stopped, and how it had. `said` is what the run was asked. For a flow,
     `steps` are those that were over when it was resumed, `renamed` is what things are called now
     that had other names then, and `extras` returns the class of its result, and what that has more
-    than others.
+    than others. `tool_results` has those of its calls, and for a flow those of all calls in it.
     """
 
     carry_out: Callable[[Any], Awaitable[AnyResult]]
@@ -62,3 +63,14 @@ class Nesting:
         self.said = start.input
         self.steps: list[StepEnded] = []
         self.extras: Extras | None = None
+        self.tool_results: list[ToolResult] = []
+        self.above = above
+
+    def keep(self, *results: ToolResult) -> None:
+        """Take in results of calls, here and in each flow that this is a part of."""
+        self.tool_results += results
+        above = self.above
+        while above is not None:
+            if above.extras is not None:
+                above.tool_results += results
+            above = above.above

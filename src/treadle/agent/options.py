@@ -27,11 +27,12 @@ class RunOptions(TypedDict, total=False):
 
     `conversation` continues (or begins) the conversation of that ID in `store`; `history` seeds a
     new one. `instructions`, `model`, `limits`, `output_type`, `middleware`, `max_parallel_tools`,
-    `approval` replace what the agent has; `settings` are laid over the agent's. `requirements` are
-    listed in the system prompt and again when an answer is forced. `state` is a `State` or a dict
-    of full keys. `metadata` holds JSON values that are stored with the run. `on_steer` says what
-    becomes of messages that steer the run when it is about to answer: one more turn, the next run,
-    or nothing. `if_busy` says what to do while another run owns the conversation.
+    `approval`, `planning` replace what the agent has; `settings` are laid over the agent's.
+    `requirements` are listed in the system prompt and again when an answer is forced. `state` is a
+    `State` or a dict of full keys. `metadata` holds JSON values that are stored with the run.
+    `on_steer` says what becomes of messages that steer the run when it is about to answer: one more
+    turn, the next run, or nothing. `if_busy` says what to do while another run owns the
+    conversation.
     """
 
     conversation: str | None
@@ -50,6 +51,7 @@ class RunOptions(TypedDict, total=False):
     middleware: Sequence[Middleware]
     max_parallel_tools: int | None
     approval: Rules | None
+    planning: bool | str | None
     metadata: Mapping[str, Any] | None
     on_steer: OnSteer
     if_busy: IfBusy
@@ -77,6 +79,7 @@ class ResumeOptions(TypedDict, total=False):
     middleware: Sequence[Middleware]
     max_parallel_tools: int | None
     approval: Rules | None
+    planning: bool | str | None
     on_steer: OnSteer
     if_busy: IfBusy
 
@@ -142,17 +145,9 @@ def check_kind(name: str, value: object) -> None:
     Raises:
         ConfigError: with the value and the kind.
     """
-    if name == "store":
-        missing = [each for each in _STORE if not callable(getattr(value, each, None))]
-        if missing:
-            raise ConfigError(
-                f"store={value!r:.60} is no store (it has no {missing[0]}); pass MemoryStore() or "
-                "open_store(url)."
-            )
-        return
-    if name == "state":
-        if not isinstance(value, State | Mapping):
-            raise ConfigError(f"state={value!r:.60}: give a State, or a dict of whole keys.")
+    own = _OWN_CHECKS.get(name)
+    if own is not None:
+        own(value)
         return
     choices = _CHOICES.get(name)
     if choices is not None and value not in choices:
@@ -167,3 +162,31 @@ def check_kind(name: str, value: object) -> None:
         raise ConfigError(f"{name}={value!r:.60}: give a {kind.__name__}.")
     if name == "max_parallel_tools" and isinstance(value, int) and value < 1:
         raise ConfigError(f"{name}={value}: at least one tool runs at a time.")
+
+
+def _check_store(value: object) -> None:
+    missing = [each for each in _STORE if not callable(getattr(value, each, None))]
+    if missing:
+        raise ConfigError(
+            f"store={value!r:.60} is no store (it has no {missing[0]}); pass MemoryStore() or "
+            "open_store(url)."
+        )
+
+
+def _check_state(value: object) -> None:
+    if not isinstance(value, State | Mapping):
+        raise ConfigError(f"state={value!r:.60}: give a State, or a dict of whole keys.")
+
+
+def _check_planning(value: object) -> None:
+    if not isinstance(value, bool) and not (isinstance(value, str) and value.strip()):
+        raise ConfigError(
+            f"planning={value!r:.60}: give True, False, or your own text on how to plan."
+        )
+
+
+_OWN_CHECKS: dict[str, Callable[[object], None]] = {
+    "store": _check_store,
+    "state": _check_state,
+    "planning": _check_planning,
+}

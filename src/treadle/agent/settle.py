@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +14,16 @@ from treadle.agent.ending import NO_OUTPUT, Ending
 from treadle.agent.result import AnyResult, RunResult
 from treadle.agent.unbroken import unbroken
 from treadle.agent.work import Work
-from treadle.errors import RunFailed, TreadleError
+from treadle.errors import PlanInvalid, RunFailed, TreadleError
 from treadle.events import AgentLeft, AnswerStored, RunFinished, RunPaused
 from treadle.messages import Message
+from treadle.plan import Plan
 from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
 from treadle.tools.outcome import ToolOutcome, error_result
 
 SETTLE_SECONDS = 5.0
+log = logging.getLogger(__name__)
 NOT_BEGUN = "Not run: the run ended before this call began."
 
 
@@ -67,7 +70,7 @@ def _complete(work: Work, ending: Ending) -> list[ToolOutcome | Message]:
                 text = CANCELLED if call.id in answers.begun else NOT_BEGUN
                 outcome = ToolOutcome(call=call, result=error_result(call, text), stage="cancelled")
             answers.results[call.id] = outcome.result
-            work.tool_results.append(outcome.result)
+            work.keep(outcome.result)
             unsaid.append(outcome)
         work.close_answers()
     text = "".join(work.asker.partial) if work.opened and ending.output is NO_OUTPUT else ""
@@ -151,8 +154,17 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         reason=ending.reason,
         pending=work.pending if ending.stop_reason == "paused" else [],
         artefacts=work.shelf.texts if work.opened else {},
+        plan=_plan(work) if work.state is not None and work.state.packed() else None,
         **extras,
     )
+
+
+def _plan(work: Work) -> Plan | None:
+    try:
+        return work.ctx.plan
+    except PlanInvalid as error:
+        log.warning("run %s has no plan to show: %s", work.start.run_id, error)
+        return None
 
 
 def _output(work: Work, ending: Ending) -> Any:

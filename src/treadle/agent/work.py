@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunSetup, RunStart
 from treadle.agent.standing import Standing
 from treadle.errors import TreadleError
-from treadle.events import Event
+from treadle.events import Event, PlanChanged
 from treadle.ids import new_span_id
 from treadle.journal import AnyEntry, MessageAdded
 from treadle.limits import Budget
@@ -109,7 +110,6 @@ class Work(Nesting):
         self.standing: Standing | None = None
         self.waiting: dict[str, ToolResult] = {}
         self.pending: list[PendingCall] = []
-        self.tool_results: list[ToolResult] = []
         self.task: asyncio.Task[Any] | None = None
         self.cancels = 0
         self.stop: Ending | None = None
@@ -146,8 +146,9 @@ class Work(Nesting):
     async def render(self) -> None:
         """Render the system prompt."""
         given, requirements = self.setup.instructions, self.start.requirements
-        if given is not None or requirements:
-            self.system = await render_instructions(given, requirements, self.ctx)
+        planning = self.setup.planning
+        if given is not None or requirements or planning:
+            self.system = await render_instructions(given, requirements, self.ctx, planning)
 
     def start_timer(self) -> None:
         """End the run when its deadline has come."""
@@ -242,7 +243,10 @@ class Work(Nesting):
         if outcome.asked is None and outcome.paused is None:
             if self.answers is not None:
                 self.answers.results[outcome.call.id] = outcome.result
-            self.tool_results += (*outcome.links, outcome.result)
+            if self.origin is None:
+                self.tool_results += (*outcome.links, outcome.result)
+            else:
+                self.keep(*outcome.links, outcome.result)
         if not again:
             self.budget.count_call()
         if outcome.usage is not NOTHING:
@@ -252,7 +256,7 @@ class Work(Nesting):
         """Take in the outcome of a call that did not run, and write it."""
         if self.answers is not None:
             self.answers.results[outcome.call.id] = outcome.result
-        self.tool_results.append(outcome.result)
+        self.keep(outcome.result)
         if self.recorder is not None:
             await self.recorder.call_ended(outcome, ())
 
@@ -267,12 +271,13 @@ class Work(Nesting):
         setup, start = self.setup, self.start
         self.state = state
         if setup.reducers:
-            state.declare(setup.reducers)
+            state.add_reducers(setup.reducers)
         recorder = self.recorder
         view = None if recorder is None else recorder.view
         known = {} if view is None else view.artefacts
         store = None if recorder is None else recorder.ledger.store
         self.shelf = Shelf(store, start.conversation_id, known, setup.profile.window)
+        progress = Progress(self.bus, self.span)
         facts = RunFacts(
             run_id=start.run_id,
             conversation_id=start.conversation_id,
@@ -281,11 +286,13 @@ class Work(Nesting):
             metadata=metadata,
             budget=self.budget,
             state=state,
-            report=Progress(self.bus, self.span),
+            report=progress,
         )
         self.facts = facts
         facts.artefacts = self.shelf
         facts.children = self.children
+        facts.path = self.path
+        facts.tell_plan = partial(progress.tell, PlanChanged)
         facts.background = self.background
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread, self.path)
@@ -299,6 +306,7 @@ class Work(Nesting):
             hooks=setup.hooks,
             journal=self.recorder,
             approvals=Approvals(setup.registry, setup.approval, held),
+            handoffs=setup.handoffs,
         )
         if known:
             self.offer_reading()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from treadle.errors import ToolError
 from treadle.limits import Budget
+from treadle.plan import Plan, to_plain
 from treadle.ports.artefacts import Artefacts
 from treadle.ports.background import Background
 from treadle.ports.children import Children
+from treadle.ports.plans import plan_owner, read_plan
 from treadle.state.scoped import Scope, ScopedState, State, StateWrite, WriteGuard
 from treadle.usage import NOTHING, Usage
 
@@ -28,7 +30,8 @@ class RunFacts:
     """What all contexts of one run share. `report` is how progress reaches the events.
 
     `artefacts` are set where long outputs are kept, `children` where agents are run for calls,
-    `background` where they work in it.
+    `background` where they work in it. `path` is that of a child run, and `tell_plan` tells
+    watchers of a plan.
     """
 
     __slots__ = (
@@ -40,9 +43,11 @@ class RunFacts:
         "conversation_id",
         "deps",
         "metadata",
+        "path",
         "report",
         "run_id",
         "state",
+        "tell_plan",
     )
 
     def __init__(
@@ -67,6 +72,8 @@ class RunFacts:
         self.report = report
         self.artefacts: Artefacts | None = None
         self.children: Children | None = None
+        self.path = ""
+        self.tell_plan: Callable[[Plan], None] | None = None
         self.background: Background | None = None
 
     def within(self, state: State) -> RunFacts:
@@ -183,6 +190,26 @@ class RunContext(Generic[DepsT]):
         if found is None:
             raise ToolError("No outputs are kept here.")
         return found
+
+    @property
+    def plan(self) -> Plan | None:
+        """The agent's plan as it stands, None where it has none.
+
+        Raises:
+            PlanInvalid: something else was written where it is kept.
+        """
+        return read_plan(self._facts.state, self._facts.agent, self._facts.path)
+
+    def put_plan(self, plan: Plan | None) -> None:
+        """Let this be the agent's plan, or let it have none; it is stored with the call."""
+        facts = self._facts
+        owner = plan_owner(facts.agent, facts.path)
+        if plan is None:
+            self.state.plans.delete(owner)
+            return
+        self.state.plans.set(owner, to_plain(plan))
+        if facts.tell_plan is not None:
+            facts.tell_plan(plan)
 
     @property
     def background(self) -> Background:

@@ -1,1 +1,1 @@
-"""Several agents on one run."""
+"""Runs that are made of runs: several agents, in one journal."""
