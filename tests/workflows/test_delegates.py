@@ -31,6 +31,7 @@ from treadle.events import (
     ToolFinished,
 )
 from treadle.journal import ChildBegan, ChildEnded, InboxApplied, InboxDiscarded, MessageQueued
+from treadle.messages import Thread
 from treadle.testing import FunctionModel, calls, reply
 from treadle.testing.scripted import last_text
 
@@ -46,6 +47,11 @@ class Gated:
         self.asked.set()
         await self.gate.wait()
         return reply(f"heard {last_text(request)}", usage=USAGE)
+
+
+def untyped(value: Any) -> Any:
+    """What no type checker looks at."""
+    return value
 
 
 def asleep(name: str = "scout") -> Agent[Any, Any]:
@@ -211,7 +217,7 @@ def playing_from(model: Any) -> Any:
     async def answer(request: ModelRequest) -> Any:
         messages = list(request.messages)
         last = max(n for n, message in enumerate(messages) if message.role == "user")
-        return await model.complete(ModelRequest(messages=messages[last:]))
+        return await model.complete(ModelRequest(messages=Thread(messages[last:])))
 
     return FunctionModel(answer)
 
@@ -422,7 +428,7 @@ async def test_they_share_state_and_deps() -> None:
 
 async def test_what_a_model_gets_wrong() -> None:
     """Each mistake is an error result that says what to mend."""
-    wrong = [
+    wrong: list[tuple[str, dict[str, Any], str]] = [
         ("delegate", {"agent": "nobody", "task": "x"}, "scout"),
         ("delegate", {"agent": "scout", "task": "  "}, "The task is empty"),
         ("delegate", {"agent": "scout", "task": ""}, "task"),
@@ -460,10 +466,11 @@ async def test_an_agent_that_cannot_begin() -> None:
     [
         (lambda: delegates([]), "at least one agent"),
         (lambda: delegates([asleep(), asleep()]), "Two delegates are called 'scout'"),
-        (lambda: delegates(["scout"]), "give agents"),
+        (lambda: delegates(untyped(["scout"])), "give agents"),
+        (lambda: delegates([asleep()], on_end="wait", detached=True), "detached=True outlives"),
         (lambda: delegates([asleep()], max_running=0), "max_running=0"),
         (lambda: delegates([asleep()], max_started=True), "max_started=True"),
-        (lambda: delegates([asleep()], on_end="leave"), "on_end='leave'"),
+        (lambda: delegates([asleep()], on_end=untyped("leave")), "on_end='leave'"),
     ],
 )
 def test_what_a_caller_gets_wrong(make: Any, words: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from treadle.ports.background import DelegateState, DelegateStatus, OnEnd
 from treadle.ports.children import ChildCall, ChildPaused, Delegate, Pause
 from treadle.values import unpack
 from treadle.view import ChildRun
+
+log = logging.getLogger(__name__)
 
 STATES: Mapping[StopReason, DelegateState] = {
     "answer": "done",
@@ -232,7 +235,10 @@ class AttachedRuns:
             status = replace(status, seconds=result.seconds, turns=result.turns, usage=result.usage)
         output = None if result is None else result.output
         member.final = ended = _ended(status, stop_reason, output, why)
-        await self._discard(member)
+        try:
+            await self._discard(member)
+        except Exception:  # the run itself hears of it with its own next write
+            log.exception("messages to %s could not be discarded", member.id)
         member.work = None
         self._work.tell(DelegateFinished, member.id, member.name, stop_reason, ended.error)
         self._tell()
