@@ -77,15 +77,7 @@ def delegates(
     Raises:
         ConfigError: there is no agent, two have one name, or an option is not of its kind.
     """
-    found: dict[str, Delegate] = {}
-    for agent in agents:
-        if not isinstance(agent, Startable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"delegates([{agent!r:.60}]): give agents, or what is made of them.")
-        if agent.name in found:
-            raise ConfigError(f"Two delegates are called {agent.name!r}; rename one.")
-        found[agent.name] = agent.delegate
-    if not found:
-        raise ConfigError("delegates([]): give at least one agent.")
+    found = _by_name(agents)
     for option, number in (("max_running", max_running), ("max_started", max_started)):
         if type(number) is not int or number < 1:
             raise ConfigError(f"{option}={number!r}: give a number of agents, at least 1.")
@@ -101,6 +93,20 @@ def delegates(
         detached=detached,
     )
     return [make(crew) for make in (_starting, _checking, _waiting, _cancelling, _telling)]
+
+
+def _by_name(agents: Sequence[Startable[Any, Any]]) -> dict[str, Delegate]:
+    """Return who does the work of each agent, by its name."""
+    found: dict[str, Delegate] = {}
+    for agent in agents:
+        if not isinstance(agent, Startable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"delegates([{agent!r:.60}]): give agents, or what is made of them.")
+        if agent.name in found:
+            raise ConfigError(f"Two delegates are called {agent.name!r}; rename one.")
+        found[agent.name] = agent.delegate
+    if not found:
+        raise ConfigError("delegates([]): give at least one agent.")
+    return found
 
 
 Function = Callable[[RunContext, dict[str, Any]], Awaitable[Any]]

@@ -11,8 +11,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle.agent.approval import pending
-from treadle.agent.background import CANCELLED, STATES, Crew
+from treadle.agent.background import CANCELLED
 from treadle.agent.ending import Ending
+from treadle.agent.member import STATES, Crew, check_room, unknown
 from treadle.agent.options import ResumeOptions, RunOptions
 from treadle.agent.outside import ask_to_stop, queue, read_view, steering
 from treadle.agent.run import Run
@@ -89,20 +90,8 @@ class DetachedRuns:
         return link.link
 
     async def _check_room(self) -> None:
-        crew = self._crew
-        if len(self._links) >= crew.max_started:
-            raise ToolError(
-                f"{len(self._links)} delegates were started in this run, which is all it may "
-                f"(max_started={crew.max_started}). Do the rest yourself."
-            )
         states = [await self.status(id) for id in self._links]
-        running = [status.id for status in states if not status.is_over]
-        if len(running) >= crew.max_running:
-            raise ToolError(
-                f"{len(running)} delegates are at work, and no more may be "
-                f"(max_running={crew.max_running}): {', '.join(running)}. Wait for one, or cancel "
-                "one."
-            )
+        check_room(self._crew, len(self._links), [each.id for each in states if not each.is_over])
 
     async def _linked(self, agent: str, call_id: str) -> ChildLinked:
         """Choose a conversation and a run, and write that they belong to this run."""
@@ -171,8 +160,7 @@ class DetachedRuns:
     def _link(self, id: str) -> ChildLinked:
         found = self._links.get(id)
         if found is None:
-            known = ", ".join(self._links) or "none was started"
-            raise ToolError(f"This run has no delegate {id!r}; there are: {known}.")
+            raise unknown(id, self.ids)
         return found
 
     async def _look(self, link: ChildLinked) -> View | None:
