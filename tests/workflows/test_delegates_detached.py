@@ -12,7 +12,7 @@ from tests.agent.nested import playing
 from tests.agent.parts import Hanging
 from tests.workflows.crews import boss, checks, outputs, starts, states, waits
 from tests.workflows.test_delegates import Gated
-from tests.workflows.test_delegates_ends import deploying
+from tests.workflows.test_delegates_pausing import deploying
 from treadle import Agent, Approve, ConfigError, Conversation, MemoryStore, ModelRequest, open_store
 from treadle.journal import ChildBegan, ChildLinked
 from treadle.ports.store import Store
