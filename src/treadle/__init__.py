@@ -25,8 +25,10 @@ if TYPE_CHECKING:
         ConversationFinalized,
         ConversationNotFound,
         CorruptJournal,
+        DeadEnd,
         DefinitionChanged,
         DuplicateTool,
+        GraphInvalid,
         IncompleteReply,
         InvalidId,
         InvalidInput,
@@ -113,10 +115,26 @@ if TYPE_CHECKING:
     from treadle.tools.tool import Tool, tool
     from treadle.usage import Price, Usage
     from treadle.values import register
+    from treadle.workflows.graph.build import Graph
+    from treadle.workflows.graph.context import GraphView, NodeContext
+    from treadle.workflows.graph.edges import (
+        END,
+        ON_FAILURE,
+        ON_SUCCESS,
+        ON_TOOL_CALL,
+        START,
+        Condition,
+    )
+    from treadle.workflows.graph.result import GraphResult, NodeStep
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "END",
+    "ON_FAILURE",
+    "ON_SUCCESS",
+    "ON_TOOL_CALL",
+    "START",
     "Agent",
     "AgentEntered",
     "AgentLeft",
@@ -130,6 +148,7 @@ __all__ = [
     "AuthenticationFailed",
     "BadReply",
     "Citation",
+    "Condition",
     "ConfigError",
     "ContentFiltered",
     "ContextOverflow",
@@ -138,6 +157,7 @@ __all__ = [
     "ConversationFinalized",
     "ConversationNotFound",
     "CorruptJournal",
+    "DeadEnd",
     "DefinitionChanged",
     "Deny",
     "DuplicateTool",
@@ -146,6 +166,10 @@ __all__ = [
     "File",
     "FileStore",
     "Finish",
+    "Graph",
+    "GraphInvalid",
+    "GraphResult",
+    "GraphView",
     "Hosted",
     "Image",
     "IncompleteReply",
@@ -174,6 +198,8 @@ __all__ = [
     "NewerJournal",
     "Next",
     "NoModel",
+    "NodeContext",
+    "NodeStep",
     "NotStorable",
     "Observer",
     "OutputDelta",
@@ -241,9 +267,9 @@ _ROOMS = {
     "treadle.errors": (
         "AuthenticationFailed BadReply ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
-        "DefinitionChanged DuplicateTool IncompleteReply InvalidId InvalidInput "
-        "InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey ModelError "
-        "ModelFilesError ModelTimeout "
+        "DeadEnd DefinitionChanged DuplicateTool GraphInvalid IncompleteReply InvalidId "
+        "InvalidInput InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey "
+        "ModelError ModelFilesError ModelTimeout "
         "NewerJournal NoModel NotStorable OutputInvalid Overloaded PluginFailed RateLimited "
         "RevisionConflict RunError RunFailed RunNotFound RunSuperseded StoreError StoreUnavailable "
         "ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
@@ -274,6 +300,10 @@ _ROOMS = {
     "treadle.tools.tool": "Tool tool",
     "treadle.usage": "Price Usage",
     "treadle.values": "register",
+    "treadle.workflows.graph.build": "Graph",
+    "treadle.workflows.graph.context": "GraphView NodeContext",
+    "treadle.workflows.graph.edges": "END ON_FAILURE ON_SUCCESS ON_TOOL_CALL START Condition",
+    "treadle.workflows.graph.result": "GraphResult NodeStep",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
