@@ -46,7 +46,7 @@ def facts_of(
         metadata={"user": "ann"},
         budget=Budget(Limits()),
         state=held,
-        report=lambda *progress: told.append(progress),
+        report=lambda call_id, tool, progress: told.append((call_id, tool, progress)),
     )
     return WalkFacts(
         run=run,

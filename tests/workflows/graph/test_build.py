@@ -107,7 +107,8 @@ def test_an_id_that_cannot_be(node: Any) -> None:
 )
 def test_options_that_cannot_be(options: dict[str, Any], words: str) -> None:
     """Those of the graph."""
-    refused(lambda: Graph(**({"name": "g"} | options)), words)
+    named: dict[str, Any] = {"name": "g"}
+    refused(lambda: Graph(**(named | options)), words)
 
 
 NODES: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
@@ -146,8 +147,8 @@ WAYS: list[tuple[Callable[[Any], object], str]] = [
     (lambda g: g.add_router("r", {3: yes}), "A target of router 'r'"),
     (lambda g: g.add_router("r", {"a": two}), "two does not fit"),
     (lambda g: g.add_router("r", {}, default=""), "default= of router 'r'"),
-    (lambda g: g.add_fan_out("f", [], join="j"), "has no branches"),
-    (lambda g: g.add_fan_out("f", "ab", join="j"), "a list of nodes, not 'ab'"),
+    (lambda g: g.add_fan_out("f", [], join="j"), "The branches of fan-out 'f': the list is empty"),
+    (lambda g: g.add_fan_out("f", "ab", join="j"), "takes a list of nodes, not 'ab'"),
     (lambda g: g.add_fan_out("f", None, join="j"), "a list of nodes, not None"),
     (lambda g: g.add_fan_out("f", ["a", "a"], join="j"), "two branches that begin with 'a'"),
     (lambda g: g.add_fan_out("f", ["a", 3], join="j"), "not 3"),
@@ -167,8 +168,8 @@ WAYS: list[tuple[Callable[[Any], object], str]] = [
     (lambda g: g.add_edge("a", "b", priority="high"), "priority='high'"),
     (lambda g: g.add_edge("a", "b", priority=True), "priority=True"),
     (lambda g: g.add_edge("a", "b", targets=["b"]), "no to= that could name them"),
-    (lambda g: g.add_edge("a", to=len, targets="b"), "is a list, not 'b'"),
-    (lambda g: g.add_edge("a", to=len, targets=[]), "is empty"),
+    (lambda g: g.add_edge("a", to=len, targets="b"), "takes a list of nodes, not 'b'"),
+    (lambda g: g.add_edge("a", to=len, targets=[]), "the list is empty"),
     (lambda g: g.add_edge(END, "a"), "cannot begin at END"),
     (lambda g: g.add_edge("a", START), "nor lead to START"),
     (lambda g: g.add_edge("", "a"), "The source of an edge"),
@@ -189,7 +190,8 @@ def test_what_was_refused_changes_nothing() -> None:
     """The graph is what it was before."""
     graph = graph_of("a")
     before = graph.to_mermaid()
-    refused(lambda: graph.add_node("b", two), "does not fit")
+    unfit: Any = two
+    refused(lambda: graph.add_node("b", unfit), "does not fit")
     refused(lambda: graph.add_edge("a", "a", priority=0.5), "priority=0.5")  # pyright: ignore[reportArgumentType]
     assert graph.to_mermaid() == before
 

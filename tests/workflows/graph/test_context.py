@@ -150,13 +150,13 @@ def test_typed_state() -> None:
     graph = Graph("g", state=Story).add_node("a", lambda ctx: None)
     ctx = context_of(graph, {"graph::topic": "rain", "graph::lines": ["drip"]})
 
-    assert ctx.data == {"topic": "rain", "lines": ["drip"]}
+    assert ctx.values == {"topic": "rain", "lines": ["drip"]}
     ctx.update(topic="sun", lines=["drop"])
-    assert ctx.data["topic"] == "sun"
+    assert ctx.values["topic"] == "sun"
     assert [write.key for write in ctx.writes] == ["graph::topic", "graph::lines"]
     assert graph.reducers == {"graph::lines": add}
     with pytest.raises(StateInvalid, match="'graph::lines' has no value"):
-        _ = context_of(graph, {"graph::topic": "rain"}).data
+        _ = context_of(graph, {"graph::topic": "rain"}).values
 
 
 @pytest.mark.parametrize("changes", [{"topic": "ok", "lines": 3}, {"topic": "ok", "nothing": 1}])
@@ -185,7 +185,7 @@ def test_without_a_class_there_is_no_typed_state() -> None:
     """It says how to have one."""
     ctx = context_of(graph_of("a"))
     with pytest.raises(ConfigError, match=r"state=Class"):
-        _ = ctx.data
+        _ = ctx.values
     with pytest.raises(ConfigError, match=r"state=Class"):
         ctx.update(x=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given
@@ -81,7 +82,7 @@ def test_labels_hold_any_text(name: str) -> None:
     assert not set(label) & set('"<>&`[]{}()|')
 
 
-def changed(change: Any) -> set[str]:
+def changed(change: Callable[[Graph[Any]], Graph[Any] | None]) -> set[str]:
     """Return what differs after a change of the pipeline."""
     before, graph = fingerprint(pipeline().layout), pipeline()
     now = fingerprint((change(graph) or graph).layout)

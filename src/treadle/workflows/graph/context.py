@@ -132,14 +132,14 @@ class GraphView(Generic[StateT]):
         return Outputs(self._facts)
 
     @property
-    def data(self) -> StateT:
+    def values(self) -> StateT:
         """What the graph's scope holds, as an object of the graph's `state` class: a copy.
 
         Raises:
             ConfigError: the graph has no `state` class.
             StateInvalid: a key is absent that has no default, or its value is not of its type.
         """
-        return self._typed("data").read(self._facts.state, Scope.GRAPH)
+        return self._typed("values").read(self._facts.state, Scope.GRAPH)
 
     @property
     def deps(self) -> Any:

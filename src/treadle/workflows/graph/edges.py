@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from treadle.errors import ConfigError
 from treadle.workflows.graph.context import GraphView, NodeOutcome
 from treadle.workflows.graph.functions import check_function, name_of
 
@@ -153,14 +152,3 @@ class Edge:
         """Name its ends."""
         target = repr(self.target) if self.to is None else name_of(self.to)
         return f"{self.source!r} → {target}"
-
-
-def check_priority(priority: object) -> int:
-    """Return it if it is one.
-
-    Raises:
-        ConfigError: it is no whole number.
-    """
-    if not isinstance(priority, int) or isinstance(priority, bool):
-        raise ConfigError(f"priority={priority!r}: give a whole number; the higher goes first.")
-    return priority
