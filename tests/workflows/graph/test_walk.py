@@ -168,6 +168,27 @@ def test_what_fails_in_a_condition_is_named() -> None:
         after(graph)
 
 
+async def waits(view: View) -> bool:
+    return True
+
+
+def test_what_would_have_to_be_awaited_is_no_answer() -> None:
+    """It would count as true; nothing is left that was never awaited."""
+
+    def later(view: View) -> Any:  # does not look async
+        return waits(view)
+
+    for graph in (
+        graph_of("a", "b").add_edge("a", "b", when=later),
+        graph_of("a", "b").add_edge("a", to=later),
+    ):
+        with pytest.raises(RunFailed, match="to be awaited; let a function node do that"):
+            after(graph)
+    graph = graph_of("a").add_router("r", {"a": later})
+    with pytest.raises(RunFailed, match="The predicate of 'r' for 'a' failed: TypeError"):
+        choose_route(router(graph), view_of(graph))
+
+
 def test_the_beginning() -> None:
     """The edges from START are edges, too."""
     graph = graph_of("a", "b").add_edge(START, "a", when=lambda s: s.input == "a")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from treadle.workflows.graph.context import GraphView, NodeOutcome
-from treadle.workflows.graph.functions import check_function, name_of
+from treadle.workflows.graph.functions import answer, check_function, name_of
 
 START: Final = "START"
 """Stands for the beginning of a walk: edges from here lead to the first node."""
@@ -69,7 +69,7 @@ class Condition:
             case "and":
                 return all(part.holds(outcome, view) for part in self.parts)
             case "predicate":
-                return self.test is not None and bool(self.test(view))
+                return self.test is not None and bool(answer(self.test, view))
 
     def can_hold_after(self, *, success: bool) -> bool:
         """Whether it may hold after a success, or after a failure."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import Parameter, iscoroutinefunction, signature
+from inspect import Parameter, isawaitable, iscoroutine, iscoroutinefunction, signature
 from typing import Any
 
 from treadle.errors import ConfigError
@@ -35,6 +35,20 @@ def check_function(
     if not _takes_one(given):
         raise ConfigError(f"{what} is called with {takes} alone; {name_of(given)} does not fit.")
     return given
+
+
+def answer(function: Callable[[Any], Any], view: object) -> Any:
+    """Return what a function between the nodes says.
+
+    Raises:
+        TypeError: it is something to be awaited, which nobody does here, and always true.
+    """
+    said = function(view)
+    if isawaitable(said):
+        if iscoroutine(said):
+            said.close()
+        raise TypeError("it returned something to be awaited; let a function node do that")
+    return said
 
 
 def _takes_one(function: Callable[..., Any]) -> bool:

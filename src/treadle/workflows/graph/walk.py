@@ -11,7 +11,7 @@ from msgspec import Struct
 from treadle.errors import DeadEnd, RunFailed
 from treadle.workflows.graph.context import GraphView, NodeOutcome
 from treadle.workflows.graph.edges import END, START, Edge
-from treadle.workflows.graph.functions import name_of
+from treadle.workflows.graph.functions import answer, name_of
 from treadle.workflows.graph.layout import Home, Layout, told
 from treadle.workflows.graph.nodes import FanOutNode, MapNode, RouterNode
 
@@ -89,7 +89,10 @@ def choose_route(node: RouterNode, view: GraphView[Any]) -> str:
         RunFailed: a predicate failed.
     """
     for target, test in node.routes:
-        if _asked(lambda test=test: test(view), f"The predicate of {node.id!r} for {target!r}"):
+        if _asked(
+            lambda test=test: bool(answer(test, view)),
+            f"The predicate of {node.id!r} for {target!r}",
+        ):
             return target
     if node.default is not None:
         return node.default
@@ -110,7 +113,7 @@ def choose_branches(node: FanOutNode, view: GraphView[Any]) -> tuple[str, ...]:
     if choose is None:
         return node.first
     what = f"choose= of fan-out {node.id!r}"
-    chosen = _asked(lambda: _listed(choose(view)), what)
+    chosen = _asked(lambda: _listed(answer(choose, view)), what)
     unknown = [name for name in chosen if name not in node.first]
     if unknown:
         known = ", ".join(map(repr, node.first))
@@ -131,7 +134,7 @@ def items_of(node: MapNode, view: GraphView[Any]) -> list[Any]:
         RunFailed: `over` failed, gave no items one can go over, or too many.
     """
     what = f"over= of map {node.id!r}"
-    items = _asked(lambda: _listed(node.over(view)), what)
+    items = _asked(lambda: _listed(answer(node.over, view)), what)
     if len(items) > MOST_BRANCHES:
         raise RunFailed(f"{what} gave more than {MOST_BRANCHES} items; let each hold several.")
     return items
@@ -141,7 +144,9 @@ def _target(layout: Layout, edge: Edge, view: GraphView[Any], home: Home) -> str
     if edge.to is None:
         return edge.target or END
     to = edge.to
-    named: object = _asked(lambda: to(view), f"to={name_of(to)} of the edge from {edge.source!r}")
+    named: object = _asked(
+        lambda: answer(to, view), f"to={name_of(to)} of the edge from {edge.source!r}"
+    )
     if not isinstance(named, str) or (named != END and named not in layout.nodes):
         known = ", ".join(map(repr, layout.nodes))
         raise RunFailed(
