@@ -19,12 +19,12 @@ from pathlib import Path
 
 from benchmarks.table import Row, Spread, render, spread
 from treadle import Agent, Message, ToolCall, ToolResult, open_store
+from treadle.fold import fold
 from treadle.journal import AnyEntry, CallBegan, CallEnded, ModelReplied, RunBegan, RunEnded
 from treadle.messages import Text
 from treadle.ports.store import Store
 from treadle.stores.codec import encode_batch
 from treadle.testing import FunctionModel
-from treadle.view import fold
 
 ANSWER = "The loom is warped and ready. " * 66
 """About 2,000 bytes."""

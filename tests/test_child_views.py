@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tests.agent.parts import check_answered
 from tests.test_journal import AT, begins, ends, replies
 from treadle import Message, Usage
+from treadle.fold import child_at, fold, paths_in
 from treadle.journal import (
     AnyEntry,
     ApprovalAsked,
@@ -27,7 +28,7 @@ from treadle.journal import (
     RunSuspended,
     ViewReset,
 )
-from treadle.view import View, child_at, fold, paths_in
+from treadle.view import View
 
 
 def enters(path: str, call: str, run: str = "r") -> ChildBegan:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.agent.parts import check_answered
 from treadle import CorruptJournal, Message, Text, ToolCall, ToolResult, Usage
 from treadle.events import StopReason
+from treadle.fold import fold
 from treadle.journal import (
     AnyEntry,
     CallBegan,
@@ -26,7 +27,6 @@ from treadle.journal import (
     StateChanged,
 )
 from treadle.state.scoped import StateWrite
-from treadle.view import fold
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENDS: tuple[StopReason, ...] = ("answer", "failed", "cancelled")

@@ -43,13 +43,15 @@ from treadle import (
     open_store,
     tool,
 )
+from treadle.agent.options import ResumeOptions, RunOptions
 from treadle.agent.run import Run
-from treadle.agent.setup import ResumeOptions, RunOptions
 from treadle.models import Cache, Fallback, RateLimit
 from treadle.ports.model import ModelProfile
 from treadle.providers import Anthropic, Gemini, OpenAI, OpenAIResponses
 from treadle.providers.prices import AS_OF, TABLE
 from treadle.sandboxes import Sandbox, SandboxLimits
+from treadle.state import ScopedState, State, TypedView, merge
+from treadle.state.reducers import last_wins, union
 from treadle.tools import Rule, Rules
 from treadle.tools.conditions import CONDITIONS
 from treadle.tools.tool import OPTION_FIELDS
@@ -90,6 +92,22 @@ def conversations_page() -> str:
         *(section(kind, table(fields, settings_of(kind))) for kind in (PendingCall, Edit, Deny)),
         f"## open_store\n\n{prose(open_store)}",
         *(f"## {kind.__name__}\n\n{prose(kind)}" for kind in (MemoryStore, FileStore, SQLiteStore)),
+    )
+
+
+def state_page() -> str:
+    """Return what state, its branches and its typed views are made of."""
+    header = ("Member", "What it is")
+    inner = {"apply", "find", "fold", "packed", "put", "reduces", "write_of", "close", "writes"}
+    sections = [
+        section(kind, table(header, [row for row in members_of(kind) if row[0] not in inner]))
+        for kind in (State, ScopedState, TypedView)
+    ]
+    functions = {"merge": merge, "union": union, "last_wins": last_wins}
+    return page(
+        "State",
+        *sections,
+        *(f"## {name}\n\n{prose(function)}" for name, function in functions.items()),
     )
 
 
@@ -208,6 +226,7 @@ def extras_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "agents.md": agents_page,
     "conversations.md": conversations_page,
+    "state.md": state_page,
     "tools.md": tools_page,
     "models.md": models_page,
     "servers.md": servers_page,

@@ -13,9 +13,12 @@ from treadle import (
     NodeContext,
     RunContext,
     RunResult,
+    Scope,
+    State,
     Tool,
     tool,
 )
+from treadle.state import Branch, TypedView
 from treadle.testing import ScriptedModel
 
 
@@ -61,6 +64,11 @@ def tools() -> None:
 class Story(TypedDict):
     topic: str
     lines: list[str]
+
+
+def state() -> None:
+    assert_type(State().branch(), Branch)
+    assert_type(TypedView(Invoice).read(State(), Scope.GRAPH).number, str)
 
 
 def write_line(ctx: NodeContext[Story]) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from treadle.errors import (
         AuthenticationFailed,
         BadReply,
+        BranchConflict,
         ConfigError,
         ContentFiltered,
         ContextOverflow,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         NotStorable,
         OutputInvalid,
         Overloaded,
+        PlanInvalid,
         PluginFailed,
         RateLimited,
         RevisionConflict,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         RunFailed,
         RunNotFound,
         RunSuperseded,
+        StateInvalid,
         StoreError,
         StoreUnavailable,
         ToolAbort,
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
         ModelRetried,
         ModelStarted,
         OutputDelta,
+        PlanChanged,
         ReasoningDelta,
         RunFinished,
         RunPaused,
@@ -101,6 +105,7 @@ if TYPE_CHECKING:
         ToolResult,
     )
     from treadle.models.retry import Retry
+    from treadle.plan import Plan, PlanStep
     from treadle.ports.approval import Approve, Deny, Edit, PendingCall
     from treadle.ports.context import RunContext
     from treadle.ports.middleware import Middleware
@@ -147,6 +152,7 @@ __all__ = [
     "Audio",
     "AuthenticationFailed",
     "BadReply",
+    "BranchConflict",
     "Citation",
     "Condition",
     "ConfigError",
@@ -207,6 +213,10 @@ __all__ = [
     "Overloaded",
     "Parameter",
     "PendingCall",
+    "Plan",
+    "PlanChanged",
+    "PlanInvalid",
+    "PlanStep",
     "PluginFailed",
     "Price",
     "RateLimited",
@@ -229,6 +239,7 @@ __all__ = [
     "Scope",
     "ScopedState",
     "State",
+    "StateInvalid",
     "SteerApplied",
     "SteerCarriedOver",
     "SteerDiscarded",
@@ -265,27 +276,29 @@ _ROOMS = {
     "treadle.agent.run": "Run",
     "treadle.control": "AskApproval Finish Interrupt Next",
     "treadle.errors": (
-        "AuthenticationFailed BadReply ConfigError ContentFiltered ContextOverflow "
+        "AuthenticationFailed BadReply BranchConflict ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
         "DeadEnd DefinitionChanged DuplicateTool GraphInvalid IncompleteReply InvalidId "
         "InvalidInput InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey "
-        "ModelError ModelFilesError ModelTimeout "
-        "NewerJournal NoModel NotStorable OutputInvalid Overloaded PluginFailed RateLimited "
-        "RevisionConflict RunError RunFailed RunNotFound RunSuperseded StoreError StoreUnavailable "
-        "ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
+        "ModelError ModelFilesError ModelTimeout NewerJournal NoModel NotStorable "
+        "OutputInvalid Overloaded PlanInvalid PluginFailed RateLimited RevisionConflict "
+        "RunError RunFailed RunNotFound RunSuperseded StateInvalid StoreError "
+        "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel "
+        "UnknownType"
     ),
     "treadle.events": (
         "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested Event "
         "ModelFinished ModelRetried "
-        "ModelStarted OutputDelta ReasoningDelta RunFinished RunPaused RunStarted SteerApplied "
-        "SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress ToolRequested "
-        "ToolStarted"
+        "ModelStarted OutputDelta PlanChanged ReasoningDelta RunFinished RunPaused RunStarted "
+        "SteerApplied SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress "
+        "ToolRequested ToolStarted"
     ),
     "treadle.limits": "Limits",
     "treadle.messages": (
         "Artefact Audio Citation File Hosted Image Message Reasoning Text ToolCall ToolResult"
     ),
     "treadle.models.retry": "Retry",
+    "treadle.plan": "Plan PlanStep",
     "treadle.ports.approval": "Approve Deny Edit PendingCall",
     "treadle.ports.context": "RunContext",
     "treadle.ports.middleware": "Middleware",

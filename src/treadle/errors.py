@@ -44,6 +44,7 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── NewerJournal             written by a newer version of this package
 │   └── CorruptJournal
 ├── MCPFailed                    an MCP server cannot be reached, has gone, or refuses
+├── PlanInvalid                  a plan that cannot be carried out; has .problems
 ├── ModelFilesError              the weights of a local model are missing or wrong
 ├── ToolError                    raised by tools: text for the model
 └── ToolAbort                    raised by tools: stops the run
@@ -51,7 +52,7 @@ TreadleError                     .result: what a run had when it failed, or None
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -304,6 +305,17 @@ class NewerJournal(StoreError):
 
 class CorruptJournal(StoreError):
     """A stored entry cannot be read."""
+
+
+class PlanInvalid(TreadleError):
+    """A plan cannot be, for instance because its steps wait for each other.
+
+    `problems` has each thing that is wrong with it, as a sentence.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(" ".join(problems))
+        self.problems = tuple(problems)
 
 
 class ModelFilesError(TreadleError):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct
 
 from treadle.messages import ToolResult
+from treadle.plan import Plan
 from treadle.usage import Usage
 
 StopReason = Literal[
@@ -202,6 +203,66 @@ class AgentLeft(Event, frozen=True, tag_field="type", tag="agent.left"):
     error: str | None = None
 
 
+class PlanChanged(Event, frozen=True, tag_field="type", tag="plan.changed"):
+    """An agent has a plan, or another version of it; `plan.change` is what was changed."""
+
+    type: ClassVar[str] = "plan.changed"
+    plan: Plan
+
+
+class HandedOff(Event, frozen=True, tag_field="type", tag="agent.handed_off", gc=False):
+    """A member of a swarm gave the conversation over to another, with these words."""
+
+    type: ClassVar[str] = "agent.handed_off"
+    source: str
+    target: str
+    text: str
+
+
+class NodeStarted(Event, frozen=True, tag_field="type", tag="node.started", gc=False):
+    """A node of a graph begins, or goes on to; what happens in it has this span for its parent."""
+
+    type: ClassVar[str] = "node.started"
+    node: str
+    attempt: int
+
+
+class NodeFinished(Event, frozen=True, tag_field="type", tag="node.finished", gc=False):
+    """A node is done; `error` says why it failed, None when it did not."""
+
+    type: ClassVar[str] = "node.finished"
+    node: str
+    seconds: float
+    error: str | None = None
+
+
+class EdgeTaken(Event, frozen=True, tag_field="type", tag="edge.taken", gc=False):
+    """A graph goes from one node on to another."""
+
+    type: ClassVar[str] = "edge.taken"
+    source: str
+    target: str
+
+
+class DelegateStarted(Event, frozen=True, tag_field="type", tag="delegate.started", gc=False):
+    """An agent begins to work in the background, known as `delegate_id`."""
+
+    type: ClassVar[str] = "delegate.started"
+    delegate_id: str
+    name: str
+    task: str
+
+
+class DelegateFinished(Event, frozen=True, tag_field="type", tag="delegate.finished", gc=False):
+    """An agent in the background is done; `error` says why it has no answer."""
+
+    type: ClassVar[str] = "delegate.finished"
+    delegate_id: str
+    name: str
+    stop_reason: StopReason
+    error: str | None = None
+
+
 class SteerApplied(Event, frozen=True, tag_field="type", tag="steer.applied"):
     """A message that steers is part of the history now: the next model call sees it."""
 
@@ -269,6 +330,13 @@ AnyEvent = (
     | ApprovalDecided
     | AgentEntered
     | AgentLeft
+    | PlanChanged
+    | HandedOff
+    | NodeStarted
+    | NodeFinished
+    | EdgeTaken
+    | DelegateStarted
+    | DelegateFinished
     | SteerApplied
     | SteerCarriedOver
     | SteerDiscarded

@@ -26,7 +26,7 @@ class RunBegan(Entry, frozen=True, tag="run.began"):
     """A run started with this input. `history` seeds a new conversation.
 
     `definition` has a short hash for each thing that the agent was made of, so that a resume can
-    tell what has changed.
+    tell what has changed. `flow` is whether it is made of steps.
     """
 
     agent: str
@@ -34,6 +34,7 @@ class RunBegan(Entry, frozen=True, tag="run.began"):
     history: tuple[Message, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     definition: dict[str, str] = field(default_factory=dict[str, str])
+    flow: bool = False
 
 
 class RunResumed(Entry, frozen=True, tag="run.resumed"):
@@ -85,14 +86,50 @@ class StateChanged(Entry, frozen=True, tag="state.changed"):
 
 
 class ChildBegan(Entry, frozen=True, tag="child.began"):
-    """A call began a child run, whose entries have this `path`: the agent's name with a number.
+    """A child run began, whose entries have this `path`: a name with a number.
 
-    Its `input` is all that it is told. What it is made of is part of the run's own definition.
+    It works for the call `call_id`; where that is "" it is a step of a flow, or works in the
+    `background`. `history` and `input` are all that it is told; one that `inherits` goes on with
+    the history of the run above. A `branch` has a state of its own, until the step that it belongs
+    to ends. `flow` is whether it is made of steps itself; `data` is what its flow has to know.
+    What it is made of is part of the run's own definition.
     """
 
     agent: str
-    call_id: str
-    input: Message
+    call_id: str = ""
+    input: Message | None = None
+    history: tuple[Message, ...] = ()
+    inherits: bool = False
+    branch: bool = False
+    background: bool = False
+    flow: bool = False
+    data: Plain = None
+
+
+class StepBegan(Entry, frozen=True, tag="step.began"):
+    """A function began that is a step of a flow, at this `path`; `node` is what it is called."""
+
+    node: str
+    attempt: int = 1
+
+
+class StepEnded(Entry, frozen=True, tag="step.ended"):
+    """A step of the flow at this `path` is over: a child run, a function, or branches with a join.
+
+    `step` is the last part of its path. `writes` is what it changed in the state, `usage` what a
+    function used itself. `to` is where the flow goes next, decided in the same moment; `data` is
+    what the flow has to know. Where it `adopts`, the step's history is the flow's from now on.
+    """
+
+    step: str
+    output: Plain | UnsetType = UNSET
+    ok: bool = True
+    error: str = ""
+    usage: Usage = NOTHING
+    writes: tuple[StateWrite, ...] = ()
+    to: str = ""
+    data: Plain = None
+    adopts: bool = False
 
 
 class ChildEnded(Entry, frozen=True, tag="child.ended"):
@@ -233,6 +270,8 @@ AnyEntry = (
     | StateChanged
     | ChildBegan
     | ChildEnded
+    | StepBegan
+    | StepEnded
     | MessageQueued
     | InboxApplied
     | InboxCarried

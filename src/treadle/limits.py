@@ -34,13 +34,14 @@ class Limits(Struct, frozen=True, kw_only=True):
     `max_tokens` (input plus output), `max_cost` and `deadline` (from the start of the run) stop
     the run. Tokens and money are reserved before each call, so a call that could exceed them is
     not made. `max_cost` may be given as an int or float; it becomes a `Decimal`. `max_depth` is how
-    deep child runs may be nested in this one. All but the turns hold for a run with its child runs.
+    deep agents may ask agents in this run. All limits hold for a run with its child runs, but the
+    turns: those of an agent are its own, those of a swarm, a graph or a plan are of all its agents.
 
     Raises:
         ConfigError: a limit is zero or negative.
     """
 
-    max_turns: int = 10
+    max_turns: int | None = 10
     max_tool_calls: int | None = None
     max_tokens: int | None = None
     max_cost: Decimal | None = None
@@ -53,7 +54,7 @@ class Limits(Struct, frozen=True, kw_only=True):
             force_setattr(self, "max_cost", Decimal(str(given)))
         for name, kind, least in _RULES:
             value: Any = getattr(self, name)
-            if value is None and name not in ("max_turns", "max_depth"):
+            if value is None and name != "max_depth":
                 continue
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise ConfigError(
@@ -81,15 +82,21 @@ _RULES: tuple[tuple[LimitName, type, Any], ...] = (
 """What each limit is, and the least that it can be."""
 
 
+UNLIMITED = 2**62
+"""Stands for the number of turns that are left where they are not limited."""
+
+
 class Budget:
     """What a run has used and may still use; a child's use counts in every ancestor too.
 
-    `counts_spending` is whether tokens or money are limited here or above.
+    `counts_spending` is whether tokens or money are limited here or above. The budget of a `flow`
+    counts the turns of all its steps, which are no deeper than it is itself.
     """
 
     __slots__ = (
         "_spent",
         "counts_spending",
+        "flow",
         "limits",
         "parent",
         "reserved_calls",
@@ -99,9 +106,10 @@ class Budget:
         "turns",
     )
 
-    def __init__(self, limits: Limits, parent: Budget | None = None) -> None:
+    def __init__(self, limits: Limits, parent: Budget | None = None, *, flow: bool = False) -> None:
         self.limits = limits
         self.parent = parent
+        self.flow = flow
         self.counts_spending: bool = limits.counts_spending or (
             parent is not None and parent.counts_spending
         )
@@ -119,8 +127,34 @@ class Budget:
 
     def turns_left(self) -> int:
         """Return how many more model calls may be made."""
-        left = self.limits.max_turns - self.turns
-        return left if left > 0 else 0
+        most = self.limits.max_turns
+        left = UNLIMITED if most is None else max(0, most - self.turns)
+        return left if self.parent is None else min(left, self.parent.shared_turns_left())
+
+    def shared_turns_left(self) -> int:
+        """Return how many more model calls the steps of flows from here on up may make."""
+        above = UNLIMITED if self.parent is None else self.parent.shared_turns_left()
+        most = self.limits.max_turns
+        return min(max(0, most - self.turns), above) if self.flow and most is not None else above
+
+    def most_turns(self) -> int | None:
+        """Return the limit of turns that is reached first, here or above."""
+        own, above = self.limits.max_turns, self.parent
+        while above is not None:
+            most = above.limits.max_turns
+            if above.flow and most is not None and above.turns >= most:
+                return most
+            above = above.parent
+        return own
+
+    def count_turn(self, number: int = 1) -> None:
+        """Count a turn, here and in flows above; a negative number takes it back."""
+        self.turns += number
+        above = self.parent
+        while above is not None:
+            if above.flow:
+                above.turns += number
+            above = above.parent
 
     def tool_calls_left(self) -> int | None:
         """Return how many more tool calls may run, or None when they are not limited."""
@@ -139,8 +173,8 @@ class Budget:
 
     def depth_left(self) -> int:
         """Return how deep child runs may be nested in this one."""
-        own = self.limits.max_depth
-        return own if self.parent is None else min(own, self.parent.depth_left() - 1)
+        own, above = self.limits.max_depth, self.parent
+        return own if above is None else min(own, above.depth_left() - (not above.flow))
 
     def tokens_left(self) -> int | None:
         """Return how many tokens may still be reserved, or None when they are not limited."""

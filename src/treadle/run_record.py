@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from treadle.events import StopReason
 from treadle.journal import CancelAsked, RunBegan, RunEnded, Verdict
-from treadle.messages import ToolResult
+from treadle.messages import Message, ToolResult
 from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
 
@@ -22,7 +22,8 @@ class RunRecord(Struct):
 
     It ended with `output`, or where that is not set with `text`, that of its last reply; at
     `revision`. `place` is where in the history it began, `results` what its tools gave, `verdicts`
-    what was decided on its calls. A run is superseded when another began before it had ended.
+    what was decided on its calls. The turns of a `flow` are those of all its steps, and
+    `input` is what it was asked. A run is superseded when another began before it had ended.
     """
 
     run_id: str
@@ -44,6 +45,8 @@ class RunRecord(Struct):
     cancel: CancelAsked | None = None
     results: list[ToolResult] = []
     verdicts: dict[str, Verdict] = {}
+    flow: bool = False
+    input: Message | None = None
     last_at: datetime | None = None
     part_from: datetime | None = None
     parts: timedelta = timedelta()
@@ -70,6 +73,8 @@ class RunRecord(Struct):
             metadata=entry.metadata,
             definition=entry.definition,
             place=place,
+            flow=entry.flow,
+            input=entry.input if entry.flow else None,
             part_from=entry.at,
         )
 

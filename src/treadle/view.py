@@ -6,11 +6,12 @@ This is the only place that knows what entries mean. Stores keep them and compar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from treadle.dialogue import Dialogue
 from treadle.errors import CorruptJournal
 from treadle.journal import (
     AnyEntry,
@@ -33,62 +34,52 @@ from treadle.journal import (
     RunResumed,
     RunSuspended,
     StateChanged,
+    StepBegan,
+    StepEnded,
     UnknownEntry,
     ViewReset,
 )
-from treadle.messages import Artefact, Message, Thread
+from treadle.mailbox import Mailbox
+from treadle.messages import Artefact, Message, Thread, ToolCall
 from treadle.open_calls import OpenCalls
 from treadle.run_record import RunRecord
+from treadle.state.scoped import StateWrite
 from treadle.values import Plain
-
-ReceiptStatus = Literal["queued", "applied", "carried_over", "discarded"]
 
 FROM_OUTSIDE = frozenset((MessageQueued, ApprovalDecided, CancelAsked))
 """Entries that anybody may append, also while a run is at work."""
 
 
-class View:
+class View(Dialogue):
     """A conversation at one revision, built entry by entry.
 
     `weighed` is for whoever keeps views: how many messages were weighed, and their weight.
-    `messages` is valid at every revision: each call has exactly one result, in order. A call that
-    was interrupted has a result marked `synthetic`, in the view only. `inbox` are the messages that
-    wait, `receipts` what became of each that was queued, `open` the calls of the last reply, as
-    long as nothing came after them: what they asked of the run may not have been obeyed yet. `held`
-    is each yes that holds for the rest of the conversation, by what it is for, `artefacts` are the
-    outputs that were too long for the model, by ID.
+    `messages` is valid at every revision; a call that was interrupted has a result marked
+    `synthetic`, in the view only. `mail` are the messages that steer. `held` is each yes that holds
+    for the rest of the conversation, by what it is for, `artefacts` are the outputs that were too
+    long for the model, by ID.
 
-    `children` are the child runs of calls that are open, each a view of its own: its history is its
-    own, while state, and each yes that holds, are those of the conversation. `entered` counts the
-    child runs of the newest run, by name.
+    `children` are the child runs of calls that are open, the steps under way of a flow, and what
+    the newest run does in the background, each a view of its own: its history is its own, while
+    inbox, state, and each yes that holds, are those of the conversation. A branch of a flow has a
+    state of its own, and keeps what was `written` to it. `entered` counts the child runs of the
+    newest run, by name; `steps` are the steps that are over, where it is a flow.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.revision = 0
         self.runs: dict[str, RunRecord] = {}
         self.state: dict[str, Plain] = {}
-        self.inbox: dict[str, Message] = {}
-        self.receipts: dict[str, ReceiptStatus] = {}
+        self.mail = Mailbox()
         self.forked: Forked | None = None
-        self.open: OpenCalls | None = None
         self.held: dict[str, ApprovalDecided] = {}
         self.artefacts: dict[str, Artefact] = {}
         self.children: dict[str, ChildRun] = {}
         self.entered: dict[str, int] = {}
+        self.steps: list[StepEnded] = []
+        self.written: list[StateWrite] | None = None
         self.weighed: tuple[int, int] = (0, 0)
-        self._settled = Thread()
-
-    @property
-    def messages(self) -> Thread:
-        """The history, ready for a provider."""
-        if self.open is None:
-            return self._settled
-        return Thread([*self._settled, self.open.results])
-
-    @property
-    def settled(self) -> Thread:
-        """The history without the results of calls that are still open."""
-        return self._settled
 
     @property
     def last_run(self) -> RunRecord | None:
@@ -118,8 +109,8 @@ class View:
         last = self.last_run
         if last is not None and last.status in ("running", "paused"):
             last.status = "superseded"
-        self._close_calls()
-        self.entered = {}
+        self.close_calls()
+        self.entered, self.steps, self.children = {}, [], {}
         self.runs[entry.run_id] = RunRecord.begun(entry, len(self._settled))
         self._settled.extend(entry.history)
         if entry.input is not None:
@@ -130,32 +121,14 @@ class View:
             record.go_on(entry.at)
 
     def _replied(self, entry: ModelReplied) -> None:
-        self._say(entry.message, cut=entry.finish_reason == "length")
+        self.say(entry.message, cut=entry.finish_reason == "length")
         record = self.runs[entry.run_id]
         record.usage = record.usage + entry.usage
         record.turns += 1
         record.text = entry.message.text
 
     def _added(self, entry: MessageAdded) -> None:
-        self._say(entry.message)
-
-    def _say(self, message: Message, *, cut: bool = False) -> None:
-        if message.role == "tool":
-            self._answer(message)
-            return
-        self._close_calls()
-        if not message.parts:
-            return  # it says nothing, and no provider takes it back
-        self._settled.append(message)
-        if message.role == "assistant" and (calls := message.tool_calls):
-            self.open = OpenCalls(message, calls, cut)
-
-    def _answer(self, message: Message) -> None:
-        """Take in results that somebody wrote as a message; without their calls they are none."""
-        if self.open is not None:
-            self.open = None
-            self.children.clear()
-            self._settled.append(message)
+        self.say(entry.message)
 
     def _call_began(self, entry: CallBegan) -> None:
         record = self.runs.get(entry.run_id)
@@ -181,40 +154,42 @@ class View:
         record.usage = record.usage + entry.usage
         record.results += (*entry.links, entry.result)
 
-    def _close_calls(self) -> None:
-        if self.open is not None:
-            self._settled.append(self.open.results)
-            self.open = None
-            self.children.clear()
+    def forget_calls(self) -> None:
+        """No calls are open; what still runs are steps, and what is in the background."""
+        super().forget_calls()
+        if self.children:
+            self.children = {k: v for k, v in self.children.items() if not v.call_id}
 
-    def _write(self, entry: StateChanged | CallEnded) -> None:
+    def _stepped(self, entry: StepEnded) -> None:
+        child = self.children.pop(entry.step, None)
+        if child is not None and entry.adopts:
+            self._settled = child.view.messages
+        self._write(entry)
+        self.steps.append(entry)
+        record = self.runs[entry.run_id]
+        record.usage = record.usage + entry.usage
+
+    def _write(self, entry: StateChanged | CallEnded | StepEnded) -> None:
+        if self.written is not None:
+            self.written += entry.writes
         for write in entry.writes:
             if write.deleted:
                 self.state.pop(write.key, None)
             else:
                 self.state[write.key] = write.value
 
-    def _queued(self, entry: MessageQueued) -> None:
-        if entry.id in self.receipts:
-            return  # it was sent twice
-        self.inbox[entry.id] = entry.message
-        self.receipts[entry.id] = "queued"
-
     def _applied(self, entry: InboxApplied) -> None:
-        self._close_calls()
-        for id in entry.ids:
-            message = self.inbox.pop(id, None)
-            if message is not None:
-                self._settled.append(message)
-                self.receipts[id] = "applied"
+        self.close_calls()
+        self._settled.extend(self.mail.taken(entry.ids))
+
+    def _queued(self, entry: MessageQueued) -> None:
+        self.mail.queued(entry)
 
     def _carried(self, entry: InboxCarried) -> None:
-        self.receipts.update(dict.fromkeys(entry.ids, "carried_over"))
+        self.mail.carried(entry)
 
     def _discarded(self, entry: InboxDiscarded) -> None:
-        for id in entry.ids:
-            self.inbox.pop(id, None)
-            self.receipts[id] = "discarded"
+        self.mail.discarded(entry)
 
     def _asked(self, entry: ApprovalAsked) -> None:
         if self.open is not None:
@@ -248,14 +223,14 @@ class View:
         if last is not None and last.status != "answered":
             last.status = "superseded"  # what it was about is gone
         self.open = None
-        self.children.clear()
+        self.children, self.steps = {}, []
         self.held.clear()
         self.artefacts.clear()
         self._settled = Thread(entry.messages)
 
     def _forked(self, entry: Forked) -> None:
         self.forked = entry
-        self._close_calls()  # nobody decides on them here: the run belongs to the original
+        self.close_calls()  # nobody decides on them here: the run belongs to the original
 
     def _suspended(self, entry: RunSuspended) -> None:
         record = self.runs[entry.run_id]
@@ -280,6 +255,8 @@ class View:
         StateChanged: _write,
         ChildBegan: _nothing,
         ChildEnded: _nothing,
+        StepBegan: _nothing,
+        StepEnded: _stepped,
         MessageQueued: _queued,
         InboxApplied: _applied,
         InboxCarried: _carried,
@@ -296,65 +273,123 @@ class View:
 
 
 class ChildRun(Struct):
-    """A child run of an open call, and how it ended where the call has no result yet."""
+    """What runs inside a run: for a call, or as a step (`call_id` is ""); and how it ended."""
 
     call_id: str
     view: View
     ended: ChildEnded | None = None
+    agent: str = ""
+    background: bool = False
+    branch: bool = False
+    data: Plain = None
 
 
-_COSTS = (ModelReplied, CallEnded, ApprovalAsked)
+_COSTS = (ModelReplied, CallEnded, ApprovalAsked, StepEnded)
 
 
 def _pass_on(root: View, entry: AnyEntry) -> None:
-    """Give an entry to its child run. What it uses, all runs above it have used, too."""
-    above, _, name = entry.path.rpartition("/")
+    """Give an entry to its child run, unless the call or step that it belonged to is over."""
+    *above, name = entry.path.split("/")
     views = [root]
-    for step in above.split("/") if above else ():
+    for step in above:
         outer = views[-1].children.get(step)
         if outer is None:
-            return  # the call that it worked for has its result
+            return
         views.append(outer.view)
     if isinstance(entry, ChildBegan):
         _enter(views[-1], name, entry)
-        return
-    child = views[-1].children.get(name)
-    if child is None or child.ended is not None:
-        return
-    if isinstance(entry, ChildEnded):
-        said = child.view.runs[entry.run_id].text
-        child.ended = replace(entry, output=said) if entry.output is UNSET else entry
-        child.view = View()  # nobody asks for what it has said any more
-        return
-    record = child.view.runs[entry.run_id]
-    usage, calls = record.usage, record.tool_calls
-    child.view.add(entry, own=True)
+    elif isinstance(entry, StepBegan):
+        _begin_step(views[-1], name, entry)
+    else:
+        child = views[-1].children.get(name)
+        if child is None or child.ended is not None:
+            return
+        if isinstance(entry, ChildEnded):
+            _end(child, entry)
+        else:
+            _give(child.view, entry, views)
+
+
+def _give(view: View, entry: AnyEntry, above: list[View]) -> None:
+    """Let a child run take in an entry. What it uses, all runs `above` it have used, too."""
+    record = view.runs[entry.run_id]
+    usage, calls, turns = record.usage, record.tool_calls, record.turns
+    view.add(entry, own=True)
     if isinstance(entry, CallEnded):
-        root.artefacts.update(child.view.artefacts)
-    for view in views:
-        upper = view.runs[entry.run_id]
+        above[0].artefacts.update(view.artefacts)
+    spent = entry.usage if isinstance(entry, _COSTS) and record.usage is not usage else None
+    for each in above:
+        upper = each.runs[entry.run_id]
         upper.tool_calls += record.tool_calls - calls
-        if isinstance(entry, _COSTS) and record.usage is not usage:
-            upper.usage = upper.usage + entry.usage
+        if upper.flow:
+            upper.turns += record.turns - turns
+        if spent is not None:
+            upper.usage = upper.usage + spent
         if type(entry) not in FROM_OUTSIDE:
             upper.last_at = entry.at
 
 
+def _end(child: ChildRun, entry: ChildEnded) -> None:
+    """Let a child run end; what it has said is kept where a step may hand it on."""
+    said = child.view.runs[entry.run_id].text
+    child.ended = replace(entry, output=said) if entry.output is UNSET else entry
+    if child.call_id or child.background:
+        child.view = View()
+
+
 def _enter(above: View, name: str, entry: ChildBegan) -> None:
     """Let a child run begin in this view."""
+    view = _nested(above, name, entry)
+    if entry.call_id and (above.open is None or not above.open.nest(entry.call_id)):
+        return
+    if entry.branch:
+        view.state, view.written = dict(view.state), []
+    if entry.inherits:
+        view.settled.extend(above.settled)
+    view.settled.extend(entry.history)
+    if entry.input is not None:
+        view.settled.append(entry.input)
+    record = view.runs[entry.run_id]
+    record.agent, record.flow = entry.agent, entry.flow
+    record.input = entry.input if entry.flow else None
+    above.children[name] = ChildRun(
+        entry.call_id,
+        view,
+        agent=entry.agent,
+        background=entry.background,
+        branch=entry.branch,
+        data=entry.data,
+    )
+
+
+def _begin_step(above: View, name: str, entry: StepBegan) -> None:
+    """Let a function begin that is a step: a call without a reply; or begin once more."""
+    call_id, child = entry.path, above.children.get(name)
+    if child is None:
+        view = _nested(above, name, entry)
+        call = ToolCall(call_id, entry.node, "{}")
+        reply = Message("assistant", (call,))
+        view.settled.append(reply)
+        view.open = OpenCalls(reply, (call,))
+        child = above.children[name] = ChildRun("", view, agent=entry.node)
+    if child.view.open is not None:
+        began = CallBegan(run_id=entry.run_id, at=entry.at, call_id=call_id, attempt=entry.attempt)
+        child.view.open.begin(began)
+
+
+def _nested(above: View, name: str, entry: ChildBegan | StepBegan) -> View:
+    """Return the view of what begins here, and count it."""
     kind = name.rpartition("#")[0]
     above.entered[kind] = above.entered.get(kind, 0) + 1
     record = above.runs[entry.run_id]
     record.last_at = entry.at
-    if above.open is None or not above.open.nest(entry.call_id):
-        return
     view = View()
-    view.state, view.held = above.state, above.held
-    view.settled.append(entry.input)
+    view.mail, view.state = above.mail, above.state
+    view.held, view.written = above.held, above.written
     view.runs[entry.run_id] = RunRecord(
-        entry.run_id, entry.agent, entry.at, verdicts=record.verdicts, part_from=entry.at
+        entry.run_id, "", entry.at, verdicts=record.verdicts, part_from=entry.at
     )
-    above.children[name] = ChildRun(entry.call_id, view)
+    return view
 
 
 def _records(view: View, run_id: str) -> Iterator[RunRecord]:
@@ -363,30 +398,3 @@ def _records(view: View, run_id: str) -> Iterator[RunRecord]:
     for child in view.children.values():
         if child.ended is None:
             yield from _records(child.view, run_id)
-
-
-def paths_in(view: View, path: str = "") -> Iterator[str]:
-    """Yield the path of each child run under way."""
-    for name, child in view.children.items():
-        own = f"{path}/{name}" if path else name
-        yield own
-        yield from paths_in(child.view, own)
-
-
-def child_at(view: View, path: str) -> ChildRun | None:
-    """Return the child run at this path, None when its call has ended, or never began."""
-    found = None
-    for name in path.split("/"):
-        found = view.children.get(name)
-        if found is None:
-            return None
-        view = found.view
-    return found
-
-
-def fold(batches: Iterable[tuple[int, Iterable[AnyEntry]]]) -> View:
-    """Return the view after these batches, each the revision it made and its entries."""
-    view = View()
-    for revision, entries in batches:
-        view.take_in(revision, entries)
-    return view

@@ -9,7 +9,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from treadle import (
-    Agent,
     MemoryStore,
     ModelReply,
     ModelRequest,
@@ -17,6 +16,7 @@ from treadle import (
     Usage,
     tool,
 )
+from treadle.agent.startable import Startable
 from treadle.journal import AnyEntry
 from treadle.ports.store import Head, Lease
 from treadle.testing import FunctionModel, calls, reply
@@ -62,7 +62,7 @@ class Dying(MemoryStore):
             journal.head = replace(journal.head, lease=None, fence=journal.head.fence + 1)
 
 
-async def die_after(appends: int, agent: Agent[Any, Any], store: Dying, **options: Any) -> None:
+async def die_after(appends: int, agent: Startable[Any, Any], store: Dying, **options: Any) -> None:
     """Run in a process that dies at this append."""
     store.left, store.dead, store.gone = appends, asyncio.Event(), asyncio.Event()
     task = asyncio.ensure_future(agent.run("go", store=store, run_id="r", **options))

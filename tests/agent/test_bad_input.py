@@ -205,7 +205,7 @@ def test_values_of_the_wrong_kind(make: Callable[..., object], fields: dict[str,
     ("fields", "message"),
     [
         ({"max_turns": "3"}, r"Limits\(max_turns='3'\): give an? int"),
-        ({"max_turns": None}, r"Limits\(max_turns=None\): give an? int"),
+        ({"max_depth": None}, r"Limits\(max_depth=None\): give an? int"),
         ({"max_turns": True}, r"Limits\(max_turns=True\)"),
         ({"max_tool_calls": 2.5}, r"Limits\(max_tool_calls=2.5\): give an? int, or leave it out"),
         ({"max_cost": "0.5"}, r"Limits\(max_cost='0.5'\): give a Decimal, or leave it out"),

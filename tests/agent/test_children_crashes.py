@@ -22,12 +22,13 @@ from treadle import (
     ToolAborted,
     tool,
 )
+from treadle.fold import fold, paths_in
 from treadle.journal import CallEnded, ChildBegan, ChildEnded, ModelReplied
 from treadle.ports.store import Batch
 from treadle.testing import calls, raises
 from treadle.testing.scripted import last_text
 from treadle.tools.tool import OnUnknown
-from treadle.view import View, fold, paths_in
+from treadle.view import View
 
 APPENDS = 19
 IDEMPOTENT = ("look", "judge")

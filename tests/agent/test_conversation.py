@@ -28,6 +28,7 @@ from treadle import (
     tool,
 )
 from treadle.errors import InvalidInput, RevisionConflict
+from treadle.fold import fold
 from treadle.journal import (
     CallBegan,
     CallEnded,
@@ -38,7 +39,7 @@ from treadle.journal import (
 )
 from treadle.ports.store import Lease, Store
 from treadle.testing import FunctionModel, ScriptedModel, calls, raises
-from treadle.view import View, fold
+from treadle.view import View
 
 
 @tool

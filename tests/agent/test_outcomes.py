@@ -23,10 +23,10 @@ from treadle import (
     tool,
 )
 from treadle.events import TERMINAL, AnyEvent
+from treadle.fold import fold
 from treadle.journal import RunSuspended
 from treadle.run_record import RunRecord
 from treadle.testing import FakeClock, ScriptedModel, calls, raises
-from treadle.view import fold
 
 
 @tool

@@ -12,10 +12,10 @@ import pytest
 
 from tests.agent.parts import Failing
 from treadle import Agent, Limits, MemoryStore, RunContext, RunFailed, TreadleError, tool
+from treadle.fold import fold
 from treadle.journal import AnyEntry, RunBegan, RunEnded
 from treadle.ports.store import Head, Lease
 from treadle.testing import ScriptedModel, calls
-from treadle.view import fold
 
 
 class Slow(Failing):

@@ -186,7 +186,7 @@ async def test_steered_as_the_answer_is_written() -> None:
     result = await Agent("a", model, store=store).run("x", conversation="c", on_steer="carry_over")
     assert result.output == "heard x"
     conversation = await Conversation.open("c", store=store)
-    assert set((await conversation.view()).receipts.values()) == {"applied", "carried_over"}
+    assert set((await conversation.view()).mail.receipts.values()) == {"applied", "carried_over"}
 
 
 async def test_before_during_and_after_runs_that_do_not_answer(gated: Gated) -> None:

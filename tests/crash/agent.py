@@ -119,7 +119,7 @@ def _tools(store: Any, tell: Tell, hold: Hold) -> list[Tool]:
 
     async def steer(ctx: RunContext, arguments: dict[str, Any]) -> str:
         def entries(view: View) -> Sequence[AnyEntry]:
-            return [] if STEERING.id in view.receipts else [STEERING]
+            return [] if STEERING.id in view.mail.receipts else [STEERING]
 
         await append_from_outside(store, ctx.conversation_id, entries)
         take_effect(ctx)

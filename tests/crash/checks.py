@@ -13,13 +13,14 @@ from tests.crash.agent import IDEMPOTENT, Hold, answer_to, build
 from tests.crash.killing import ACKNOWLEDGED, EFFECTS
 from tests.crash.scenario import conversation_of, go_on
 from treadle.errors import ConversationNotFound
+from treadle.fold import fold
 from treadle.journal import CallBegan, CallEnded, ModelReplied
 from treadle.messages import Message, ToolResult
 from treadle.ports.store import Batch
 from treadle.run_record import RunRecord
 from treadle.stores.memory import MemoryStore
 from treadle.testing import strict
-from treadle.view import View, fold
+from treadle.view import View
 
 REFUSED = strict("openai")
 
@@ -45,7 +46,7 @@ async def reference() -> Reference:
     assert record.status == "answered"
     assert not any(result.is_error for result in _results(view.messages))
     assert not list(_effects(_results(view.messages), told, run_id))
-    assert view.receipts == {"msg_steer": "applied"}
+    assert view.mail.receipts == {"msg_steer": "applied"}
     return Reference(tuple(view.messages), view.state, record)
 
 
@@ -81,8 +82,10 @@ async def wrong(
     for name in ("status", "stop_reason", "turns", "tool_calls", "usage"):
         if getattr(record, name) != getattr(meant, name):
             problems.append(f"{name} is {getattr(record, name)}, not {getattr(meant, name)}")
-    if list(view.receipts.values()) != ["applied"] or view.inbox or len(view.runs) != 1:
-        problems.append(f"receipts {view.receipts}, inbox {view.inbox}, runs {list(view.runs)}")
+    if list(view.mail.receipts.values()) != ["applied"] or view.mail.inbox or len(view.runs) != 1:
+        problems.append(
+            f"receipts {view.mail.receipts}, inbox {view.mail.inbox}, runs {list(view.runs)}"
+        )
     return problems
 
 

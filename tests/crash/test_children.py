@@ -20,10 +20,11 @@ from tests.crash.nursery import ROOT
 from tests.crash.scenario import conversation_of
 from tests.crash.sweep import KILLED
 from tests.databases import KINDS, url_of
+from treadle.fold import fold
 from treadle.journal import CallEnded, ChildEnded, ModelReplied
 from treadle.ports.store import NESTED, Batch
 from treadle.stores.open import open_store
-from treadle.view import View, fold
+from treadle.view import View
 
 pytestmark = pytest.mark.e2e
 

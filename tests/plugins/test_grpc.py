@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def assert_unconnected(addresses: list[str]) -> None:
     """No TCP connection of this process leads to one of the addresses any more."""
     ports = {int(address.rpartition(":")[2]) for address in addresses}
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    mine = {os.readlink(f"/proc/self/fd/{each}") for each in open_descriptors()}
+    mine = set(open_descriptors().values())
     leading = [
         line
         for line in lines
@@ -145,14 +146,12 @@ def assert_unconnected(addresses: list[str]) -> None:
     assert leading == []
 
 
-def open_descriptors() -> list[str]:
-    found: list[str] = []
+def open_descriptors() -> dict[str, str]:
+    """What each open descriptor is; others may be closed meanwhile."""
+    found: dict[str, str] = {}
     for each in os.listdir("/proc/self/fd"):
-        try:
-            os.readlink(f"/proc/self/fd/{each}")
-        except FileNotFoundError:
-            continue
-        found.append(each)
+        with suppress(FileNotFoundError):
+            found[each] = os.readlink(f"/proc/self/fd/{each}")
     return found
 
 

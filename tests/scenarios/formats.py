@@ -85,7 +85,7 @@ async def told(store: Store) -> dict[str, Any]:
             "messages": view.messages,
             "state": view.state,
             "runs": list(view.runs.values()),
-            "inbox": view.inbox,
+            "inbox": view.mail.inbox,
         }
     return msgspec.json.decode(msgspec.json.encode(found))
 

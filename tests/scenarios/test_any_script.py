@@ -27,9 +27,9 @@ from treadle import (
     tool,
 )
 from treadle.events import TERMINAL
+from treadle.fold import fold
 from treadle.messages import Thread
 from treadle.testing import FakeClock
-from treadle.view import fold
 
 PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

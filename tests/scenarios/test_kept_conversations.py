@@ -136,7 +136,7 @@ async def test_written_from_several_sides(kept: Kept) -> None:
     assert sorted(texts(messages[::2])) == [f"a{n}" for n in range(8)]
     assert set(texts(messages[1::2])) == {"yes"}
     view = await (await kept.conversation()).view()
-    assert sorted(texts(view.inbox.values())) == [f"s{n}" for n in range(8)]
+    assert sorted(texts(view.mail.inbox.values())) == [f"s{n}" for n in range(8)]
     assert view.revision == 16
 
 

@@ -155,7 +155,7 @@ async def test_what_waited_comes_first(kept: Kept) -> None:
     assert texts(last.messages) == said
     assert texts(await kept.messages()) == said
     view = await (await kept.conversation()).view()
-    assert view.receipts[receipt.id] == view.receipts[late.id] == "applied"
+    assert view.mail.receipts[receipt.id] == view.mail.receipts[late.id] == "applied"
 
 
 async def test_stopped_from_elsewhere(kept: Kept) -> None:

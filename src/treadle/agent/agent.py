@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from functools import partial
-from typing import Any, Generic, Unpack
+from typing import Any, Generic
 
-from treadle.agent.blocking import run_blocking
-from treadle.agent.children import told
-from treadle.agent.conduct import conduct
+from treadle.agent.options import ResumeOptions, RunOptions, check_kind
 from treadle.agent.output import output_type
 from treadle.agent.result import OutputT, RunResult
-from treadle.agent.run import Run
-from treadle.agent.setup import (
-    AgentDelegate,
-    Input,
-    OnLimit,
-    ResumeOptions,
-    RunOptions,
-    RunSetup,
-    begin_run,
-    check_kind,
-    resume_run,
-)
+from treadle.agent.setup import Input, OnLimit, RunSetup, begin_run
+from treadle.agent.startable import Startable
 from treadle.agent.work import Work
 from treadle.errors import ConfigError, TreadleError
-from treadle.events import AnyEvent
 from treadle.limits import Limits
 from treadle.models.resolve import resolve_model
 from treadle.models.retry import Retry
@@ -35,32 +21,20 @@ from treadle.ports.middleware import Hooks, Middleware
 from treadle.ports.model import DEFAULT_SETTINGS, Model, ModelSettings, profile_of
 from treadle.ports.store import Store
 from treadle.ports.tool import ToolProtocol, ToolSource
+from treadle.prompts.planning import PLANNING
 from treadle.prompts.render import Instructions
 from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry
-from treadle.tools.tool import DEFAULT_OUTPUT, Approval, OnError, Tool
+from treadle.tools.tool import Tool
 
 AnyTool = Tool | ToolProtocol | ToolSource | Callable[..., Any]
 
 DEFAULT_LIMITS = Limits()
-ASKED: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "input": {
-            "type": "string",
-            "minLength": 1,
-            "description": "What to ask, with all that has to be known: nothing else is told.",
-        }
-    },
-    "required": ["input"],
-    "additionalProperties": False,
-}
-"""What a model gives to an agent that is a tool."""
 DEFAULT_RETRY = Retry()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Agent(Generic[DepsT, OutputT]):
+class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     """A model, instructions and tools. Immutable: share it between tasks, threads and users.
 
     ```python
@@ -77,6 +51,7 @@ class Agent(Generic[DepsT, OutputT]):
     `deps=` of a run must be of `deps_type` where one is given. `on_limit` says what happens when
     the turns or tool calls are used up: one more answer without tools, an error, or a pause.
     `approval` are rules for the calls of all tools, before what each tool's own `approval` says.
+    With `planning` it has tools to keep a plan, and is told how: by default, or by your own text.
 
     Nothing is looked up until the first run, so that building an agent is cheap.
     """
@@ -96,6 +71,7 @@ class Agent(Generic[DepsT, OutputT]):
     retry: Retry = DEFAULT_RETRY
     store: Store | None = None
     approval: Rules | None = None
+    planning: bool | str = False
     _ready: list[RunSetup] = field(
         default_factory=list[RunSetup], init=False, repr=False, compare=False
     )
@@ -106,10 +82,8 @@ class Agent(Generic[DepsT, OutputT]):
             raise ConfigError("An agent needs a name.")
         if self.on_limit not in ("answer", "error", "pause"):
             raise ConfigError(f"on_limit={self.on_limit!r} is none of 'answer', 'error', 'pause'.")
-        check_kind("limits", self.limits)
-        check_kind("settings", self.settings)
-        check_kind("max_parallel_tools", self.max_parallel_tools)
-        check_kind("retry", self.retry)
+        for name in ("limits", "settings", "max_parallel_tools", "retry", "planning"):
+            check_kind(name, getattr(self, name))
         for name in ("tools", "middleware"):
             given = getattr(self, name)
             if type(given) is not tuple:
@@ -127,122 +101,7 @@ class Agent(Generic[DepsT, OutputT]):
             raise ConfigError(f"An agent has no field {unknown[0]!r}; it has {', '.join(kept)}.")
         return Agent(**(kept | changes))
 
-    def start(self, input: Input | None = None, **options: Unpack[RunOptions]) -> Run[OutputT]:
-        """Start a run and return its handle at once. See `RunOptions` for the options.
-
-        Raises:
-            NoModel: the agent has no model and none is given.
-            ConfigError: the agent or an option cannot work.
-            InvalidInput: there is nothing to say, or options contradict.
-        """
-        return Run(self._work(input, options))
-
-    async def run(
-        self, input: Input | None = None, **options: Unpack[RunOptions]
-    ) -> RunResult[OutputT]:
-        """Run to the end and return the result; cancelling this cancels the run.
-
-        Raises:
-            TreadleError: what ended a failed run; its `.result` has what there is.
-        """
-        return await conduct(self._work(input, options))
-
-    def run_sync(
-        self, input: Input | None = None, **options: Unpack[RunOptions]
-    ) -> RunResult[OutputT]:
-        """Run from sync code, also inside a notebook or another running event loop."""
-        return run_blocking(self.run(input, **options))
-
-    async def stream(
-        self, input: Input | None = None, **options: Unpack[RunOptions]
-    ) -> AsyncGenerator[AnyEvent]:
-        """Start a run and yield its events; leaving early cancels it, a failed one raises."""
-        run = self.start(input, **options)
-        try:
-            async for event in run:
-                yield event
-            await run.finish()
-        finally:
-            if not run.done:
-                await run.cancel("The reader left.")
-
-    def resume(self, run_id: str, **options: Unpack[ResumeOptions]) -> Run[OutputT]:
-        """Go on with a run that paused, failed, was cancelled, or whose process died.
-
-        No model call and no tool call that finished is repeated; counters, spend, deadline and
-        state go on. Returns the handle at once, like `start`; awaiting a run that had answered
-        already gives its result again. See `ResumeOptions` for the options.
-
-        Awaiting raises, beside what a run raises:
-            RunNotFound: the store has no such run.
-            RunSuperseded: another run has begun in its conversation since.
-            DefinitionChanged: the agent is not what it was, and `on_change` is "refuse".
-            InvalidInput: a decision cannot be; the calls go on waiting.
-            ConversationBusy: the run is at work elsewhere, with `if_busy="raise"`.
-        """
-        start = resume_run(run_id, options, self.store)
-        return Run(Work(self._setup(options), start))
-
-    def resume_sync(self, run_id: str, **options: Unpack[ResumeOptions]) -> RunResult[OutputT]:
-        """Resume from sync code, like `run_sync`; see `resume`."""
-        start = resume_run(run_id, options, self.store)
-        return run_blocking(conduct(Work(self._setup(options), start)))
-
-    def as_tool(
-        self,
-        name: str | None = None,
-        description: str | None = None,
-        *,
-        approval: Approval = False,
-        on_error: OnError = "report",
-        parallel: bool = True,
-        max_output: int = DEFAULT_OUTPUT,
-    ) -> Tool:
-        """Return a tool that asks this agent: each call is a child run, and waits for its end.
-
-        ```python
-        from treadle import Agent
-        from treadle.testing import ScriptedModel, calls
-
-        poet = Agent("poet", model=ScriptedModel(["Roses are red."]))
-        asking = calls(("c1", "ask_poet", {"input": "A line about roses."}))
-        editor = Agent(
-            "editor",
-            model=ScriptedModel([asking, "It begins: Roses are red."]),
-            tools=[poet.as_tool("ask_poet")],
-        )
-        print(editor.run_sync("A poem, please.").output)
-        #> It begins: Roses are red.
-        ```
-
-        The agent sees nothing but the `input` of the call. It gets the `deps` and the state of the
-        run, writes into its journal, and spends its budget besides its own; it has its own model,
-        tools, middleware and limits. The options are those of `Tool`.
-        """
-        told = f"Ask {self.name!r}, another agent; it answers when it is done."
-        return Tool.from_schema(
-            self.name if name is None else name,
-            told if description is None else description,
-            ASKED,
-            self._ask,
-            timeout=None,
-            approval=approval,
-            on_error=on_error,
-            parallel=parallel,
-            max_output=max_output,
-            delegate=AgentDelegate(
-                name=self.name,
-                resolve=partial(self._setup, RunOptions()),
-                check_deps=self._check_deps,
-            ),
-        )
-
-    async def _ask(self, arguments: dict[str, Any]) -> Any:
-        """Answer by a run of its own, where there is none to be in."""
-        result = await self.run(arguments["input"])
-        return told(self.name, result.stop_reason, result.output, result.reason)
-
-    def _work(self, input: Input | None, options: RunOptions) -> Work:
+    def _begin(self, input: Input | None, options: RunOptions) -> Work:
         start, system = begin_run(input, options, self.store)
         if start.deps is not None:
             self._check_deps(start.deps)
@@ -283,16 +142,16 @@ class Agent(Generic[DepsT, OutputT]):
             setup = replace(setup, **_model_fields(model, self.name))
         elif self.model is None:
             resolve_model(None, agent=self.name)
-        given = {name: options.get(name) for name in SETUP_OPTIONS}
-        changes: dict[str, Any] = {
-            name: value for name, value in given.items() if name in REPLACED and value is not None
-        }
-        if given["output_type"] is not None:
+        given = {name: own for name in SETUP_OPTIONS if (own := options.get(name)) is not None}
+        changes: dict[str, Any] = {name: given[name] for name in REPLACED if name in given}
+        if "output_type" in given:
             changes["output"] = output_type(given["output_type"])
-        if given["settings"] is not None:
+        if "settings" in given:
             changes["settings"] = setup.settings.merged(options.get("settings"))
-        if given["middleware"] is not None:
+        if "middleware" in given:
             changes["hooks"] = Hooks(tuple(options.get("middleware") or ()))
+        if "planning" in given:
+            changes |= _planned(setup.registry.bare, given["planning"], self.planning)
         return replace(setup, **changes) if changes else setup
 
     def _resolve(self, model: Model | str | None) -> RunSetup:
@@ -300,7 +159,7 @@ class Agent(Generic[DepsT, OutputT]):
             agent=self.name,
             **_model_fields(model, self.name),
             instructions=self.instructions,
-            registry=ToolRegistry(self.tools),
+            **_planned(ToolRegistry(self.tools), self.planning, self.planning),
             output=output_type(self.output_type),
             limits=self.limits,
             on_limit=self.on_limit,
@@ -313,7 +172,7 @@ class Agent(Generic[DepsT, OutputT]):
 
 
 REPLACED = ("limits", "instructions", "max_parallel_tools", "approval")
-SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", *REPLACED))
+SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", "planning", *REPLACED))
 """The options of a run that are laid over what the agent has."""
 
 
@@ -331,3 +190,11 @@ def _model_fields(model: Model | str | None, agent: str) -> dict[str, Any]:
         "profile": profile_of(found),
         "stream": stream if callable(stream) else None,
     }
+
+
+def _planned(bare: ToolRegistry, planning: Any, own: bool | str) -> dict[str, Any]:
+    """Return the tools, and how the agent is told to plan; its own text stands for True."""
+    if planning is False:
+        return {"registry": bare, "planning": ""}
+    told = own if planning is True else planning
+    return {"registry": bare.planning, "planning": PLANNING if told in (True, False) else told}

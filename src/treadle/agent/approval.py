@@ -10,12 +10,14 @@ from msgspec import Struct
 from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
-from treadle.agent.setup import AgentDelegate
+from treadle.agent.options import RunOptions
+from treadle.agent.setup import AgentDelegate, RunSetup
 from treadle.errors import InvalidInput
 from treadle.journal import ApprovalAsked, ApprovalDecided, Verdict
 from treadle.messages import ToolCall
-from treadle.open_calls import definition_of
+from treadle.open_calls import OpenCalls, definition_of
 from treadle.ports.approval import Approve, Decision, Decisions, Deny, Edit, PendingCall
+from treadle.ports.children import Delegate, label_of
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.schema_check import SchemaDecoder
@@ -30,10 +32,10 @@ def still_means(asked: ApprovalAsked, call: ToolCall, registry: ToolRegistry) ->
 
 def pending(view: View, path: str = "") -> list[PendingCall]:
     """Return the calls that wait for a decision, those in child runs among them."""
+    found = pending_of(view, "", path)
     if view.open is None:
-        return []
+        return found
     waiting = {call.id for call in view.open.waiting}
-    found: list[PendingCall] = []
     for call in view.open.calls:
         if call.id in waiting:
             found.append(pending_call(call, view.open.asked[call.id], path))
@@ -43,7 +45,7 @@ def pending(view: View, path: str = "") -> list[PendingCall]:
 
 
 def pending_of(view: View, call_id: str, path: str = "") -> list[PendingCall]:
-    """Return the calls that wait in the child run of a call."""
+    """Return the calls that wait in the child run of a call; by "" in those that have none."""
     return [
         each
         for name, child in view.children.items()
@@ -67,15 +69,35 @@ class _Asking(Struct, frozen=True):
     path: str
 
 
-def _asking(view: View, key: str, registry: ToolRegistry, path: str = "") -> _Asking | None:
-    """Find the question that a decision is about, in a run or in the child runs in it.
+def _asking(view: View, key: str, setup: RunSetup, path: str = "") -> _Asking | None:
+    """Find the question that a decision is about, in a run or in what runs in it.
 
     Raises:
         InvalidInput: its call asks something else by now.
     """
-    opened = view.open
-    if opened is None:
-        return None
+    found = None if view.open is None else _asked_here(view.open, key, setup.registry, path)
+    if found is not None:
+        return found
+    for name, child in view.children.items():
+        step = f"{path}/{name}" if path else name
+        found = _asking(child.view, key, _setup_of(view, name, setup), step)
+        if found is not None:
+            return found
+    return None
+
+
+def _setup_of(view: View, name: str, setup: RunSetup) -> RunSetup:
+    """Return the setup of what runs in a run under this name; branches have that of their flow."""
+    child, delegate = view.children[name], None
+    if child.call_id and view.open is not None:
+        above = next(each for each in view.open.calls if each.id == child.call_id)
+        delegate: Delegate | None = setup.registry.delegates.get(above.name)
+    elif setup.flow is not None:
+        delegate = setup.flow.delegates.get(label_of(name))
+    return delegate.resolve(RunOptions()) if isinstance(delegate, AgentDelegate) else setup
+
+
+def _asked_here(opened: OpenCalls, key: str, registry: ToolRegistry, path: str) -> _Asking | None:
     for call in opened.calls:
         asked = opened.asked.get(call.id)
         if asked is not None and asked.key == key:
@@ -87,19 +109,11 @@ def _asking(view: View, key: str, registry: ToolRegistry, path: str = "") -> _As
             f"Call {asked.call_id!r} asks something else by now; look at it, and decide on "
             f"{asked.key!r}."
         )
-    for name, child in view.children.items():
-        above = next(each for each in opened.calls if each.id == child.call_id)
-        delegate = registry.delegates.get(above.name)
-        if isinstance(delegate, AgentDelegate):
-            step = f"{path}/{name}" if path else name
-            found = _asking(child.view, key, delegate.resolve().registry, step)
-            if found is not None:
-                return found
     return None
 
 
 def decided(
-    decisions: Decisions, view: View, registry: ToolRegistry, run_id: str
+    decisions: Decisions, view: View, setup: RunSetup, run_id: str
 ) -> list[ApprovalDecided]:
     """Return the entries for these decisions; those that were made before are left out.
 
@@ -109,7 +123,7 @@ def decided(
     """
     entries: list[ApprovalDecided] = []
     for key, decision in decisions.items():
-        found = _asking(view, key, registry)
+        found = _asking(view, key, setup)
         if found is None:
             known = ", ".join(repr(each.call_id) for each in pending(view)) or "none does"
             raise InvalidInput(f"No call {key!r} waits for a decision; waiting: {known}.")

@@ -58,7 +58,8 @@ async def _begin_in(work: Work, view: View | None) -> None:
     if view is not None:
         packed = view.state
         work.thread = Thread(view.messages or start.history)  # both are the journal's
-        work.thread.extend(work.inbox.waiting.values())
+        if setup.flow is None:  # a flow's steps take them in
+            work.thread.extend(work.inbox.waiting.values())
     if start.input is not None:
         work.thread.append(start.input)
     elif not work.thread:
@@ -69,7 +70,8 @@ async def _begin_in(work: Work, view: View | None) -> None:
     if work.recorder is not None:
         work.written = len(work.ctx.writes)
         given = [*writes, *work.ctx.writes]
-        await work.recorder.began(setup.agent, setup.definition, given)
+        flow = setup.flow is not None
+        await work.recorder.began(setup.agent, setup.definition, given, flow=flow)
 
 
 def _begin_state(

@@ -116,7 +116,17 @@ class EventBus:
     reader that comes late still gets it.
     """
 
-    __slots__ = ("_agent", "_closed", "_last", "_path", "_readers", "_run_id", "_seq", "live")
+    __slots__ = (
+        "_agent",
+        "_closed",
+        "_last",
+        "_path",
+        "_readers",
+        "_run_id",
+        "_seq",
+        "live",
+        "nested",
+    )
 
     def __init__(self, run_id: str, agent: str, path: str = "") -> None:
         self._run_id = run_id
@@ -126,12 +136,19 @@ class EventBus:
         self._readers: list[Reader] = []
         self._last: AnyEvent | None = None
         self._closed = False
+        self.nested: set[NestedBus] = set()
         self.live = False
 
     @property
     def root(self) -> EventBus:
         """The bus of the outermost run: its own."""
         return self
+
+    def _is(self, *, live: bool) -> None:
+        """Somebody listens, or nobody does any more: to child runs under way, too."""
+        self.live = live
+        for bus in self.nested:
+            bus.live = live
 
     def reader(self) -> Reader:
         """Add a listener that gets everything from now on; after the end, the last event."""
@@ -142,7 +159,7 @@ class EventBus:
             reader.close()
         else:
             self._readers.append(reader)
-            self.live = True
+            self._is(live=True)
         return reader
 
     def say(self, span_id: str, parent_id: str | None, text: str, turn: int) -> None:
@@ -188,33 +205,30 @@ class EventBus:
         for reader in self._readers:
             reader.close()
         self._readers = []
-        self.live = False
+        self._is(live=False)
         self._closed = True
 
 
 class NestedBus:
     """Brings the events of a child run to whoever listens to the run that it is in.
 
-    `path` is its own, `span` that of the call that it works for.
+    `path` is its own, `span` that of the call that it works for. `live` is whether anybody listens.
     """
 
-    __slots__ = ("_origin", "_root", "_span", "path")
+    __slots__ = ("_origin", "_root", "_span", "live", "path")
 
     def __init__(self, above: EventBus | NestedBus, agent: str, path: str, span: str) -> None:
         self._root: EventBus = above.root
         self._origin = agent, path
         self._span = span or None
         self.path = path
+        self.live: bool = self._root.live
+        self._root.nested.add(self)
 
     @property
     def root(self) -> EventBus:
         """The bus of the run itself."""
         return self._root
-
-    @property
-    def live(self) -> bool:
-        """Whether anybody listens."""
-        return self._root.live
 
     def reader(self) -> Reader:
         """Add a listener to all events of the run."""
@@ -231,7 +245,8 @@ class NestedBus:
         self._root.emit_of(self._origin, kind, span_id, parent_id or self._span, *fields)
 
     def close(self) -> None:
-        """The events of the run go on."""
+        """The child run is over; the events of the run go on."""
+        self._root.nested.discard(self)
 
 
 Bus = EventBus | NestedBus
@@ -250,7 +265,7 @@ async def deliver(reader: Reader, observer: Observer) -> None:
 
 
 class Progress:
-    """Brings a tool's progress to the events, from the loop's thread or any other."""
+    """Brings what tools tell to the events, from the loop's thread or any other."""
 
     __slots__ = ("_bus", "_home", "_loop", "_span")
 
@@ -262,9 +277,13 @@ class Progress:
 
     def __call__(self, call_id: str, tool: str, progress: Any) -> None:
         """Tell how far a call is."""
+        self.tell(ToolProgress, call_id, tool, progress)
+
+    def tell(self, kind: type[Event], *fields: Any) -> None:
+        """Emit an event, when anybody listens."""
         if not self._bus.live:
             return
-        event = (ToolProgress, self._span, None, call_id, tool, progress)
+        event = (kind, self._span, None, *fields)
         if threading.get_ident() == self._home:
             self._bus.emit(*event)
         else:

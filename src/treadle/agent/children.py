@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import UNSET
@@ -16,12 +17,14 @@ from treadle.agent.standing import standing_of
 from treadle.agent.work import Origin, Work
 from treadle.errors import ConfigError, ToolError, TreadleError
 from treadle.events import AgentEntered, StopReason
-from treadle.journal import ChildEnded
+from treadle.journal import ChildBegan, ChildEnded
 from treadle.messages import Message, Thread
-from treadle.ports.children import ChildCall, ChildPaused, Delegate, Pause
-from treadle.state.scoped import WriteGuard
+from treadle.ports.children import ChildCall, ChildPaused, Delegate, Pause, label_of, step_name
+from treadle.state.scoped import Scope, State, WriteGuard
 from treadle.values import unpack
 
+IN_PROCESS = Resumption()
+"""How a child run goes on that failed in this process: with what its work has been given."""
 EARLY = "(That is an early answer: a limit was reached before the work was done.)"
 
 
@@ -32,11 +35,10 @@ class ChildRuns:
     in. When that is resumed, the same call goes on with the same child run.
     """
 
-    __slots__ = ("_carry_out", "_work")
+    __slots__ = ("_work",)
 
-    def __init__(self, work: Work, carry_out: Callable[[Work], Awaitable[AnyResult]]) -> None:
+    def __init__(self, work: Work) -> None:
         self._work = work
-        self._carry_out = carry_out
 
     async def run(self, delegate: Delegate, said: str, call: ChildCall) -> object:
         """Begin a child run, or go on with the one that the call has begun; return its output.
@@ -45,14 +47,18 @@ class ChildRuns:
             ChildPaused: it waits for somebody.
             ToolError: it has no answer; the text says why.
         """
-        name, begun = delegate.name, self._begun(call.call_id)
+        work, name, begun = self._work, delegate.name, self._begun(call.call_id)
         if begun is not None and isinstance(begun[1], ChildEnded):  # its call had no result yet
             ended = begun[1]
             output = "" if ended.output is UNSET else unpack(ended.output)
             return told(name, ended.stop_reason, output, ended.error or "")
         try:
-            child = self._child(delegate, said, call, None if begun is None else begun[0])
-            result = await self._carried_out(child)
+            setup = resolved(work, delegate)
+            step = next_step(work.entered, setup.agent) if begun is None else begun[0]
+            origin = Origin(work, call, f"{work.path}/{step}" if work.path else step)
+            goes_on = None if begun is None else Resumption()
+            child = child_work(setup, origin, input=Message.user(said), resumption=goes_on)
+            result = await carried_out(child)
         except TreadleError as error:
             raise ToolError(_failed(name, str(error))) from error
         if result.stop_reason == "paused":
@@ -67,56 +73,79 @@ class ChildRuns:
                 return name, child.ended
         return None
 
-    def _child(self, delegate: Delegate, said: str, call: ChildCall, name: str | None) -> Work:
-        """Return the work of a child run, which has begun under a name or begins here."""
-        work = self._work
-        if work.budget.depth_left() < 1:
-            raise ToolError("no more runs may be nested here (see Limits.max_depth).")
-        if not isinstance(delegate, AgentDelegate):
-            raise ConfigError(f"{delegate!r:.60} cannot be run inside a run; only agents can.")
-        setup: RunSetup = delegate.resolve()
-        delegate.check_deps(work.start.deps)
-        start = replace(
-            work.start,
-            input=Message.user(said),
-            history=Thread(),
-            state=None,
-            requirements=(),
-            resumption=None if name is None else Resumption(),
-        )
-        step = _next_step(work, setup.agent) if name is None else name
-        path = f"{work.path}/{step}" if work.path else step
-        return Work(setup, start, Origin(work, call, path))
 
-    async def _carried_out(self, child: Work) -> AnyResult:
-        child.task = task = asyncio.current_task()
-        child.cancels = task.cancelling() if task is not None else 0
-        child.start_timer()
-        try:
-            return await self._carry_out(child)
-        finally:
-            child.stop_timer()
+def resolved(work: Work, delegate: Delegate) -> RunSetup:
+    """Return the setup of a child run in this work.
+
+    Raises:
+        ConfigError: it cannot be run here.
+        ToolError: no more runs may be nested.
+    """
+    if work.budget.depth_left() < (0 if work.budget.flow else 1):
+        raise ToolError("no more runs may be nested here (see Limits.max_depth).")
+    if not isinstance(delegate, AgentDelegate):
+        raise ConfigError(f"{delegate!r:.60} cannot be run inside a run; only agents can.")
+    delegate.check_deps(work.start.deps)
+    return delegate.resolve(work.setup.passes)
+
+
+def child_work(
+    setup: RunSetup,
+    origin: Origin,
+    *,
+    input: Message | None,
+    history: Thread | None = None,
+    requirements: tuple[str, ...] = (),
+    resumption: Resumption | None = None,
+) -> Work:
+    """Return the work of a child run, which begins with this, or goes on."""
+    start = replace(
+        origin.above.start,
+        input=input,
+        history=Thread() if history is None else history,
+        state=None,
+        requirements=requirements,
+        resumption=resumption,
+    )
+    return Work(setup, start, origin)
+
+
+async def carried_out(child: Work) -> AnyResult:
+    """Run a child run to its end and return its result."""
+    child.task = task = asyncio.current_task()
+    child.cancels = task.cancelling() if task is not None else 0
+    child.start_timer()
+    above = child.origin.above if child.origin is not None else child
+    try:
+        return await above.carry_out(child)
+    finally:
+        child.stop_timer()
 
 
 async def enter(work: Work, origin: Origin) -> None:
     """Begin a child run, or take it up where it was left."""
     start, above = work.start, origin.above
-    if start.resumption is None:
-        work.thread = Thread(() if start.input is None else (start.input,))
-    else:
+    begins = start.resumption is None
+    if begins:
+        work.thread = Thread(start.history)
+        if start.input is not None:
+            work.thread.append(start.input)
+    elif start.resumption is not IN_PROCESS:
         _restore(work)
-    if above.state is None:
+    state = above.state if origin.state is None else origin.state
+    if state is None:
         raise AssertionError("a run has begun when its calls run")
-    work.build(above.state, above.ctx.metadata)
+    work.build(state, above.ctx.metadata)
     work.shelf.texts = above.shelf.texts
     if origin.call.guard is not None:
         work.runner.outer = origin.call.guard, origin.call.call_id
         work.ctx.guard = WriteGuard(*work.runner.outer)
+    _forget_plan(work, state)
     await work.render()
-    if work.recorder is not None and start.resumption is None and start.input is not None:
+    await work.mail.open(work.recorder)
+    if work.recorder is not None and begins:
         work.written = len(work.ctx.writes)
-        call_id = origin.call.call_id
-        await work.recorder.child_began(work.setup.agent, call_id, start.input, work.ctx.writes)
+        await work.recorder.child_began(_entry(work, origin), work.ctx.writes)
     work.tell(AgentEntered, origin.call.call_id, "" if start.input is None else start.input.text)
     if work.standing is not None:
         for entry in work.standing.decided.values():
@@ -124,11 +153,33 @@ async def enter(work: Work, origin: Origin) -> None:
                 tell_decided(work, work.standing, entry)
 
 
-def _next_step(work: Work, agent: str) -> str:
-    """Return the last step of the path of the next child run of an agent."""
-    name = agent.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
-    number = work.entered[name] = work.entered.get(name, 0) + 1
-    return f"{name}#{number}"
+def _entry(work: Work, origin: Origin) -> ChildBegan:
+    """Return the entry that a child run begins."""
+    start = work.start
+    inherits = origin.inherits
+    return ChildBegan(
+        run_id=start.run_id,
+        at=datetime.now(UTC),
+        agent=work.setup.agent,
+        call_id=origin.call.call_id,
+        input=start.input,
+        history=() if inherits else tuple(start.history),
+        inherits=inherits,
+        background=origin.background,
+        flow=work.setup.flow is not None,
+    )
+
+
+def _forget_plan(work: Work, state: State) -> None:
+    """Let a child run begin without the plan of one before, in another run, that had its path."""
+    if work.start.resumption is None and Scope.PLAN + work.path in state:
+        work.ctx.put_plan(None)
+
+
+def next_step(entered: dict[str, int], label: str) -> str:
+    """Return the last part of the path of the next step with this label, and count it."""
+    number = entered[label] = entered.get(label, 0) + 1
+    return step_name(label, number)
 
 
 def _restore(work: Work) -> None:
@@ -142,11 +193,16 @@ def _restore(work: Work) -> None:
     work.began -= record.seconds
     work.start_timer()
     work.tool_results = list(record.results)
-    work.entered = dict(view.entered)
+    work.said, work.steps = record.input, view.steps
+    work.entered = labels(view.entered)
     if view.open is not None:
-        rested = work.path in work.rested
-        work.standing = standing_of(view.open, "paused" if rested else "running")
-    work.rested.discard(work.path)
+        work.standing = standing_of(view.open, work.rested.get(work.path, "running"))
+    work.rested.pop(work.path, None)
+
+
+def labels(entered: Mapping[str, int]) -> dict[str, int]:
+    """Return how many steps have begun, by label, of what a view counts by name."""
+    return {label_of(f"{name}#1"): number for name, number in entered.items()}
 
 
 def told(name: str, stop_reason: StopReason, output: Any, why: str) -> object:

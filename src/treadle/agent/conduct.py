@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from treadle.agent.bus import deliver
-from treadle.agent.loop import Loop
-from treadle.agent.result import AnyResult
+from treadle.agent.drive import drive
 from treadle.agent.work import Work
 from treadle.ports.observer import Observer
 
 OBSERVER_SECONDS = 5.0
 
 
-async def conduct(work: Work) -> AnyResult:
-    """Run to the end and return the result; cancelling the task cancels the run.
+async def conduct(work: Work) -> Any:
+    """Run to the end and return the result, of the kind that it has; or be cancelled.
 
     Raises:
         TreadleError: what ended a failed run; its `.result` has what there is.
@@ -24,7 +24,7 @@ async def conduct(work: Work) -> AnyResult:
     work.start_timer()
     watchers = [_start_watcher(work, observer) for observer in work.start.observers]
     try:
-        return await Loop(work).run()
+        return await drive(work)
     finally:
         work.bus.close()  # also when settling failed: no reader waits for ever
         work.stop_timer()

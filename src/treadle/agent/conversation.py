@@ -27,7 +27,9 @@ from treadle.journal import (
     ViewReset,
 )
 from treadle.messages import Artefact, Message, Thread, UserPart
+from treadle.plan import Plan
 from treadle.ports.approval import PendingCall
+from treadle.ports.plans import read_plan
 from treadle.ports.store import ConversationStatus, Head, Store
 from treadle.run_record import RunRecord
 from treadle.state.scoped import State
@@ -146,6 +148,15 @@ class Conversation:
         """Return the state."""
         return State.from_packed((await read_view(self._store, self.id, revision)).state)
 
+    async def plan(self, agent: str | None = None, *, path: str = "") -> Plan | None:
+        """Return the plan of an agent, by default the newest run's, None where it has none.
+
+        `path` is that of a child run, such as "writer#1".
+        """
+        view = await read_view(self._store, self.id)
+        name = view.last_run.agent if agent is None and view.last_run is not None else agent or ""
+        return read_plan(State.from_packed(view.state), name, path)
+
     async def pending(self) -> Sequence[PendingCall]:
         """Return the calls that wait for a decision; `agent.resume` takes the decisions."""
         return pending(await read_view(self._store, self.id))
@@ -241,8 +252,8 @@ class Conversation:
         """Write where a copy comes from, and leave behind what belongs to its parent."""
         view, at = await self.view(), _now()
         entries: list[AnyEntry] = [Forked(run_id="", at=at, parent=parent, revision=revision)]
-        if view.inbox:
-            entries.append(InboxDiscarded(run_id="", at=at, ids=tuple(view.inbox)))
+        if view.mail.inbox:
+            entries.append(InboxDiscarded(run_id="", at=at, ids=tuple(view.mail.inbox)))
         entries.extend(_cut_short(view, at))
         await self._write(entries)
 

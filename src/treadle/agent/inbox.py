@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
+from treadle.mailbox import ReceiptStatus
 from treadle.messages import Message
-from treadle.view import ReceiptStatus
 
 Look = Callable[[str], Awaitable[ReceiptStatus]]
 OnSteer = Literal["continue", "carry_over", "discard"]

@@ -60,6 +60,7 @@ class Ledger:
         self._head: Head | None = None
         self._unclaimed = False
         self.entered = False
+        self.held: list[AnyEntry] = []
         self.view = _UNREAD
         self._lock = asyncio.Lock()
         self._ownership = Ownership(store, lost)
@@ -73,18 +74,6 @@ class Ledger:
     def record(self) -> RunRecord | None:
         """What the journal tells of the run, None when it knows nothing of it."""
         return self.view.runs.get(self.start.run_id)
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether the journal tells that the run has ended or paused."""
-        record = self.record
-        return record is not None and record.status != "running"
-
-    @property
-    def knows_end(self) -> bool:
-        """Whether the journal tells that the run is over."""
-        record = self.record
-        return record is not None and record.stop_reason is not None
 
     def open_known(self) -> View | None:
         """Return the conversation as this process knows it, None where the store has to be asked.
@@ -103,7 +92,7 @@ class Ledger:
         else:
             self.view = View()
         self._unclaimed = True
-        self.inbox.waiting.update(self.view.inbox)
+        self.inbox.waiting.update(self.view.mail.inbox)
         return self.view
 
     def close_known(self) -> None:
@@ -131,7 +120,7 @@ class Ledger:
         if self.view.revision < head.revision:
             for batch in await store.read(start.conversation_id, self.view.revision):
                 self.view.take_in(batch.revision, batch.entries)
-        self.inbox.waiting.update(self.view.inbox)
+        self.inbox.waiting.update(self.view.mail.inbox)
         self._owned()
         return self.view
 
@@ -167,7 +156,16 @@ class Ledger:
     async def append(
         self, entries: Sequence[AnyEntry], *, unless_more_than: int | None = None
     ) -> bool:
-        """Write one batch. Once begun it is written, and known, whoever is cancelled meanwhile."""
+        """Write one batch. Once begun it is written, and known, whoever is cancelled meanwhile.
+
+        What is `held` goes with it, before it.
+        """
+        if self.held:
+            held, self.held = self.held, []
+            if await self.append([*held, *entries], unless_more_than=unless_more_than):
+                return True
+            self.held = [*held, *self.held]
+            return False
         if self._unclaimed:
             await self._enter(entries)
             return True

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Literal
 
 from msgspec.structs import replace
 
 from treadle.agent.act import Actor
-from treadle.agent.ask import BudgetSpent
-from treadle.agent.begin import begin
 from treadle.agent.calls import Answers
-from treadle.agent.children import ChildRuns, enter
 from treadle.agent.ending import Ending
 from treadle.agent.final import Final
 from treadle.agent.output import OUTPUT_TOOL
-from treadle.agent.result import AnyResult
-from treadle.agent.resume import reopen
-from treadle.agent.settle import settle
 from treadle.agent.work import Work
-from treadle.errors import IncompleteReply, LimitReached, OutputInvalid, RunFailed, TreadleError
+from treadle.errors import IncompleteReply, LimitReached, OutputInvalid
 from treadle.messages import Message, Thread, ToolCall
 from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
 from treadle.prompts.render import numbered_list
-from treadle.tools.outcome import describe
 
 GO_ON = "Go on."
 MOST_BLANKS = 2
@@ -32,12 +24,10 @@ MOST_CUTS = 2
 
 
 class Loop:
-    """One run of one agent, from its input to its ending."""
+    """The turns of one run of one agent."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        if work.setup.registry.delegates:
-            work.children = ChildRuns(work, _carry_out)
         self._actor = Actor(work)
         self._final = Final(work, self._actor)
         self._blanks = 0
@@ -47,32 +37,8 @@ class Loop:
         by_schema = setup.output is not None and not work.answers_by_tool
         self._output = setup.output.output_schema if setup.output and by_schema else None
 
-    async def run(self) -> AnyResult:
-        """Run to the end and return the result, or raise the error that ended it."""
-        work = self._work
-        if work.stop is not None:  # before its first step
-            return await settle(work, work.stop)
-        try:
-            ending = await self._open() or await self._turns()
-        except asyncio.CancelledError:
-            ending = await self._cancelled()
-        except Exception as error:  # noqa: BLE001 the border of a run: history is settled, whatever it was
-            # What was asked for counts, whatever broke while the run let go.
-            ending = await self._cancelled() if work.interrupted else _failed(error)
-        return await settle(work, ending)
-
-    async def _open(self) -> Ending | None:
-        """Begin the run, or take it up; return its end when it had answered before."""
-        work, resumption = self._work, self._work.start.resumption
-        if work.origin is not None:
-            await enter(work, work.origin)
-            return None
-        if resumption is not None:
-            return await reopen(work, resumption)
-        await begin(work)
-        return None
-
-    async def _turns(self) -> Ending:
+    async def run(self) -> Ending:
+        """Take turns until the run ends, and return how."""
         work = self._work
         if work.start.resumption is not None:
             ending = await self._go_on()
@@ -129,13 +95,13 @@ class Loop:
         budget = work.budget
         if work.recorder is not None:
             work.recorder.ledger.check()
-        budget.turns += 1
+        budget.count_turn()
         try:
             reply = await work.asker.ask(request, budget.turns, work.seconds_left())
             if work.interrupted:  # the model swallowed it
                 raise asyncio.CancelledError
         except BaseException:
-            budget.turns -= 1  # turns are replies
+            budget.count_turn(-1)  # turns are replies
             raise
         message, calls = work.ids.take_in(reply.message)
         return (reply if message is reply.message else replace(reply, message=message)), calls
@@ -175,8 +141,8 @@ class Loop:
         work.close_answers()
 
     async def _at_limit(self, which: Literal["max_turns", "max_tool_calls"]) -> Ending:
-        calls, limits = which == "max_tool_calls", self._work.setup.limits
-        most = self._work.budget.most_tool_calls() if calls else limits.max_turns
+        calls, budget = which == "max_tool_calls", self._work.budget
+        most = budget.most_tool_calls() if calls else budget.most_turns()
         text = f"The run reached {which}={most}."
         match self._work.setup.on_limit:
             case "error":
@@ -220,37 +186,6 @@ class Loop:
             replace(reply, message=replace(reply.message, parts=plain)), "limit"
         )
         return ending or Ending(stop_reason="limit")
-
-    async def _cancelled(self) -> Ending:
-        """Return the ending of a cancelled run: as asked for, or as its task's own cancellation."""
-        work, stop = self._work, self._work.stop
-        task = work.task
-        if stop is not None and task is not None:
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(0)  # a cancellation that has not arrived yet arrives here
-            if task.cancelling() > work.cancels:
-                task.uncancel()
-            if task.cancelling() <= work.cancels:
-                return stop
-        # Somebody else cancelled the task, whatever was asked for before.
-        return Ending(
-            stop_reason="cancelled", reason="The task that ran it was cancelled.", raises=True
-        )
-
-
-async def _carry_out(work: Work) -> AnyResult:
-    return await Loop(work).run()
-
-
-def _failed(error: Exception) -> Ending:
-    if isinstance(error, BudgetSpent):
-        reason = "The next model call could exceed the budget."
-        return Ending(stop_reason="budget", reason=reason)
-    if isinstance(error, TreadleError):
-        return Ending(stop_reason="failed", error=error)
-    failure = RunFailed(f"The run failed: {describe(error)}")
-    failure.__cause__ = error
-    return Ending(stop_reason="failed", error=failure)
 
 
 def _settings(settings: ModelSettings, *, by_tool: bool) -> tuple[ModelSettings, ModelSettings]:

@@ -17,15 +17,19 @@ from treadle.messages import Thread
 class Mail:
     """Takes messages in as soon as the run has begun, and settles those that come too late.
 
-    `opened` is whether it has.
+    `opened` is whether it has. In a step of a flow it is only `passing`: what comes too late for
+    the step may be in time for the next one.
     """
 
-    def __init__(self, inbox: Inbox, start: RunStart, bus: Bus, span: str) -> None:
+    def __init__(
+        self, inbox: Inbox, start: RunStart, bus: Bus, span: str, *, passing: bool = False
+    ) -> None:
         self._inbox = inbox
         self._bus = bus
         self._span = span
         self._run_id = start.run_id
         self._on_steer = start.on_steer
+        self._passing = passing
         self._recorder: Recorder | None = None
         self._early: list[tuple[MessageQueued, asyncio.Future[None]]] = []
         self.opened = False
@@ -68,13 +72,15 @@ class Mail:
     def late(self) -> list[AnyEntry]:
         """Return the entry for messages that wait when the run ends."""
         ids = tuple(self._inbox.waiting)
-        if not ids:
+        if not ids or self._passing:
             return []
         kind = InboxDiscarded if self._on_steer == "discard" else InboxCarried
         return [kind(run_id=self._run_id, at=datetime.now(UTC), ids=ids)]
 
     def settle(self) -> None:
         """The run has answered: tell what became of messages that waited."""
+        if self._passing:
+            return
         discard = self._on_steer == "discard"
         ids = tuple(self._inbox.waiting)
         found = self._inbox.settle(ids, "discarded" if discard else "carried_over")

@@ -12,11 +12,13 @@ from treadle.agent.inbox import Look, Receipt
 from treadle.agent.lease import WRITER
 from treadle.agent.views import views_of
 from treadle.errors import ConversationFinalized, InvalidInput, RevisionConflict
+from treadle.fold import fold
 from treadle.ids import new_stamp
 from treadle.journal import AnyEntry, CancelAsked, MessageQueued
+from treadle.mailbox import ReceiptStatus
 from treadle.messages import Message, UserPart
 from treadle.ports.store import Store
-from treadle.view import ReceiptStatus, View, fold
+from treadle.view import View
 
 MOST_TRIES = 64
 
@@ -103,7 +105,7 @@ def looking_into(store: Store, conversation_id: str) -> Look:
     """Return what asks the journal of a conversation about a message."""
 
     async def look(id: str) -> ReceiptStatus:
-        return (await read_view(store, conversation_id)).receipts[id]
+        return (await read_view(store, conversation_id)).mail.receipts[id]
 
     return look
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from treadle.agent.ending import signal_of, storable
 from treadle.agent.ledger import Ledger
 from treadle.events import StopReason
+from treadle.fold import child_at
 from treadle.journal import (
     AnyEntry,
     CallBegan,
@@ -34,7 +35,7 @@ from treadle.state.scoped import StateWrite
 from treadle.tools.outcome import ToolOutcome
 from treadle.usage import Usage
 from treadle.values import Plain, pack
-from treadle.view import View, child_at
+from treadle.view import View
 
 
 class Recorder:
@@ -43,9 +44,10 @@ class Recorder:
     All of them go through one ledger, so that they stand in one order.
     """
 
-    def __init__(self, ledger: Ledger, path: str = "") -> None:
+    def __init__(self, ledger: Ledger, path: str = "", *, hears: bool = False) -> None:
         self.ledger = ledger
         self.path = path
+        self._hears = hears
         self.start = ledger.start
         self._append = self._append_nested if path else ledger.append
 
@@ -61,30 +63,37 @@ class Recorder:
     def at_rest(self) -> bool:
         """Whether the journal tells that it has ended or paused."""
         if not self.path:
-            return self.ledger.at_rest
+            record = self.ledger.record
+            return record is not None and record.status != "running"
         found = child_at(self.ledger.view, self.path)
         return found is None or found.ended is not None
 
     @property
     def knows_end(self) -> bool:
         """Whether the journal tells that it is over."""
-        return self.at_rest if self.path else self.ledger.knows_end
+        record = self.ledger.record
+        return self.at_rest if self.path else record is not None and record.stop_reason is not None
 
     async def _append_nested(
         self, entries: Sequence[AnyEntry], *, unless_more_than: int | None = None
     ) -> bool:
-        """Write entries of the child run; messages that wait are for the run that it is in."""
-        del unless_more_than
-        return await self.ledger.append([replace(entry, path=self.path) for entry in entries])
-
-    async def child_began(
-        self, agent: str, call_id: str, said: Message, writes: Sequence[StateWrite]
-    ) -> None:
-        """Write that a child run begins."""
-        began = ChildBegan(
-            run_id=self.start.run_id, at=_now(), agent=agent, call_id=call_id, input=said
+        """Write entries of the child run, which may not hear of messages that wait."""
+        entries = [replace(entry, path=self.path) for entry in entries]
+        return await self.ledger.append(
+            entries, unless_more_than=unless_more_than if self._hears else None
         )
+
+    async def child_began(self, began: ChildBegan, writes: Sequence[StateWrite]) -> None:
+        """Write that the child run at this path begins."""
         await self._append([began, *self._state(writes)])
+
+    async def write(self, *entries: AnyEntry) -> None:
+        """Write entries of a flow."""
+        await self._append(entries)
+
+    def hold(self, entry: AnyEntry) -> None:
+        """Write an entry of a flow with whatever is written next, by any part of the run."""
+        self.ledger.held.append(replace(entry, path=self.path) if self.path else entry)
 
     def end(
         self,
@@ -111,7 +120,12 @@ class Recorder:
         )
 
     async def began(
-        self, agent: str, definition: dict[str, str], writes: Sequence[StateWrite]
+        self,
+        agent: str,
+        definition: dict[str, str],
+        writes: Sequence[StateWrite],
+        *,
+        flow: bool = False,
     ) -> None:
         """Write the start of the run, what it finds in the inbox, and the state it was given."""
         start = self.start
@@ -123,9 +137,10 @@ class Recorder:
             history=tuple(start.history),
             metadata=_packed(start.metadata) if start.metadata else {},
             definition=definition,
+            flow=flow,
         )
         inbox = self.ledger.inbox
-        found = tuple(inbox.waiting)
+        found = () if flow else tuple(inbox.waiting)  # a flow's steps take them in
         before = [InboxApplied(run_id=start.run_id, at=began.at, ids=found)] if found else []
         await self._append([*before, began, *self._state(writes)])
         inbox.settle(found, "applied")

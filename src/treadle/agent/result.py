@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from treadle.events import StopReason
 from treadle.messages import Thread, ToolResult
+from treadle.plan import Plan
 from treadle.ports.approval import PendingCall
 from treadle.state.scoped import State
 from treadle.usage import NOTHING, Usage
@@ -31,7 +32,7 @@ class RunResult(Generic[OutputT]):
     is wall-clock time, `tool_results` has every result, also those inside chains. `reason` is the
     text of a pause or a cancel. `pending` are the calls of a paused run that wait for a decision.
     `artefacts` are the outputs that were too long for the model, whole, by ID, where the run had no
-    store; else `Conversation.artefact` has them.
+    store; else `Conversation.artefact` has them. `plan` is the agent's, as it stands at the end.
     """
 
     output: OutputT
@@ -47,6 +48,13 @@ class RunResult(Generic[OutputT]):
     reason: str = ""
     pending: list[PendingCall] = field(default_factory=list[PendingCall])
     artefacts: dict[str, str] = field(default_factory=dict[str, str])
+    plan: Plan | None = None
 
 
 AnyResult = RunResult[Any]
+
+if TYPE_CHECKING:
+    ResultT = TypeVar("ResultT", bound=RunResult[Any], default=RunResult[OutputT])
+else:
+    ResultT = TypeVar("ResultT")
+"""The kind of the result: a flow's has more than an agent's."""

@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle.agent.approval import decided, verdict_of
+from treadle.agent.children import labels
 from treadle.agent.ending import Ending
+from treadle.agent.options import OnChange
 from treadle.agent.outside import read_view
-from treadle.agent.setup import OnChange, Resumption
+from treadle.agent.setup import Resumption
 from treadle.agent.sorting import tell_decided
+from treadle.agent.stage import open_stage
 from treadle.agent.standing import standing_of
 from treadle.agent.work import Work
 from treadle.errors import (
@@ -23,13 +27,14 @@ from treadle.errors import (
     RunSuperseded,
 )
 from treadle.events import RunStarted
+from treadle.fold import paths_in
 from treadle.limits import Budget
 from treadle.messages import Thread
 from treadle.ports.approval import Decisions
 from treadle.run_record import RunRecord
 from treadle.state.scoped import State
 from treadle.values import unpack
-from treadle.view import View, paths_in
+from treadle.view import View
 
 log = logging.getLogger(__name__)
 
@@ -58,19 +63,24 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
     work.began -= record.seconds
     work.start_timer()
     work.tool_results = list(record.results)
+    work.said, work.steps = record.input, view.steps
     metadata = {name: unpack(value) for name, value in record.metadata.items()}
     work.build(State.from_packed(view.state), metadata)
     ending = answered(record)
     if ending is not None:
+        if work.setup.flow is not None:
+            open_stage(work)
         _check_verdicts(resumption.decisions, record)
         return ending
     setup = work.setup
-    await check_definition(record.definition, setup.definition, resumption.on_change, setup.agent)
-    entries = decided(resumption.decisions, view, setup.registry, run_id)
+    work.renamed |= await check_definition(
+        record.definition, setup.definition, resumption.on_change, setup.agent
+    )
+    entries = decided(resumption.decisions, view, setup, run_id)
     status = record.status
-    work.entered = dict(view.entered)
-    if status == "paused":
-        work.rested.update(paths_in(view))
+    work.entered = labels(view.entered)
+    if status != "running":
+        work.rested.update(dict.fromkeys(paths_in(view), status))
     await work.render()
     await recorder.resumed(*entries)
     work.thread = Thread(view.settled)  # an edit may have changed its last message
@@ -129,8 +139,10 @@ def _check_verdicts(decisions: Decisions, record: RunRecord) -> None:
 
 async def check_definition(
     before: Mapping[str, str], now: Mapping[str, str], on_change: OnChange, agent: str
-) -> None:
+) -> dict[str, str]:
     """Compare what the agent was with what it is. A changed prompt is only logged.
+
+    Returns what things are called now that had other names, as a function `on_change` says.
 
     Raises:
         DefinitionChanged: it differs and `on_change` is "refuse".
@@ -139,13 +151,13 @@ async def check_definition(
     if before.get("instructions") != now.get("instructions"):
         log.warning("the instructions of agent %r have changed since the run began", agent)
     if not changes or on_change == "accept":
-        return
+        return {}
     if callable(on_change):
-        answer = on_change(changes)
+        answer: Any = on_change(changes)
         if inspect.isawaitable(answer):
             answer = await answer
         if answer is not False:
-            return
+            return {**answer} if isinstance(answer, Mapping) else {}
     error = DefinitionChanged(
         f"Agent {agent!r} is not what it was when the run began: {'; '.join(changes)}. "
         'Resume with the agent as it was, or with on_change="accept".'

@@ -12,7 +12,7 @@ from treadle.agent.conduct import conduct
 from treadle.agent.ending import Ending
 from treadle.agent.inbox import Receipt
 from treadle.agent.outside import append_from_outside, looking_into, queue, steering
-from treadle.agent.result import AnyResult, OutputT, RunResult
+from treadle.agent.result import OutputT, ResultT
 from treadle.agent.resume import record_to_resume
 from treadle.agent.work import Work
 from treadle.errors import ConfigError, ConversationFinalized, InvalidInput
@@ -22,11 +22,11 @@ from treadle.messages import UserPart
 from treadle.ports.approval import Decisions
 from treadle.view import View
 
-_running: set[asyncio.Task[AnyResult]] = set()
+_running: set[asyncio.Task[Any]] = set()
 """Tasks under way: the event loop itself keeps only weak references to them."""
 
 
-class Run(Generic[OutputT]):
+class Run(Generic[OutputT, ResultT]):
     """A run under way.
 
     Iterate it for events, await it for the `RunResult`. Nobody has to: a reader that is slow,
@@ -62,10 +62,10 @@ class Run(Generic[OutputT]):
         """Whether the run has ended."""
         return self._task.done()
 
-    def __await__(self) -> Generator[Any, None, RunResult[OutputT]]:
+    def __await__(self) -> Generator[Any, None, ResultT]:
         return self.result().__await__()
 
-    async def result(self) -> RunResult[OutputT]:
+    async def result(self) -> ResultT:
         """Wait for the end and return the result. Cancelling this wait does not cancel the run."""
         return await asyncio.shield(self._task)
 
@@ -74,7 +74,7 @@ class Run(Generic[OutputT]):
         reader, self._events = self._events, None
         return reader if reader is not None else self._work.bus.reader()
 
-    async def cancel(self, reason: str = "cancelled") -> RunResult[OutputT] | None:
+    async def cancel(self, reason: str = "cancelled") -> ResultT | None:
         """Stop the model, the tools and all that belongs to the run, and wait for their end.
 
         Returns the result, or None when the run had failed already.
@@ -125,16 +125,16 @@ class Run(Generic[OutputT]):
 
         def entries(view: View) -> Sequence[AnyEntry]:
             record_to_resume(view, self.id)
-            return decided(decisions, view, work.setup.registry, self.id)
+            return decided(decisions, view, work.setup, self.id)
 
         await append_from_outside(store, self.conversation_id, entries)
 
-    async def finish(self) -> RunResult[OutputT]:
+    async def finish(self) -> ResultT:
         """Wait for the end as its owner: cancelling this wait cancels the run."""
         return await self._task
 
 
-def _forget(task: asyncio.Task[AnyResult]) -> None:
+def _forget(task: asyncio.Task[Any]) -> None:
     _running.discard(task)
     if not task.cancelled():
         task.exception()  # whoever awaits the run gets it; nobody has to

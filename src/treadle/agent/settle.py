@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +14,16 @@ from treadle.agent.ending import NO_OUTPUT, Ending
 from treadle.agent.result import AnyResult, RunResult
 from treadle.agent.unbroken import unbroken
 from treadle.agent.work import Work
-from treadle.errors import RunFailed, TreadleError
+from treadle.errors import PlanInvalid, RunFailed, TreadleError
 from treadle.events import AgentLeft, AnswerStored, RunFinished, RunPaused
 from treadle.messages import Message
+from treadle.plan import Plan
 from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
 from treadle.tools.outcome import ToolOutcome, error_result
 
 SETTLE_SECONDS = 5.0
+log = logging.getLogger(__name__)
 NOT_BEGUN = "Not run: the run ended before this call began."
 
 
@@ -99,7 +102,7 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
     if ending.stop_reason == "paused":
         if not work.path:
             await recorder.suspended(ending.reason, work.budget.turns)
-    else:
+    elif _ends(work, ending):
         output = _output(work, ending)
         answers = ending.stop_reason in ("answer", "limit")
         while True:
@@ -118,6 +121,12 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
             work.mail.settle()
 
 
+def _ends(work: Work, ending: Ending) -> bool:
+    """Whether the run is over for the journal; a step without an answer can go on."""
+    answers = ending.stop_reason in ("answer", "limit")
+    return answers or work.origin is None or not work.origin.resumes
+
+
 def _why(work: Work, ending: Ending) -> str | None:
     """Return what the journal says of an end without an answer; of a child run always something."""
     if ending.error is not None:
@@ -126,7 +135,8 @@ def _why(work: Work, ending: Ending) -> str | None:
 
 
 def _result(work: Work, ending: Ending) -> AnyResult:
-    return RunResult(
+    kind, extras = (RunResult, {}) if work.extras is None else work.extras()
+    return kind(
         output=_output(work, ending),
         messages=work.thread,
         stop_reason=ending.stop_reason,
@@ -140,7 +150,17 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         reason=ending.reason,
         pending=work.pending if ending.stop_reason == "paused" else [],
         artefacts=work.shelf.texts if work.opened else {},
+        plan=_plan(work) if work.opened else None,
+        **extras,
     )
+
+
+def _plan(work: Work) -> Plan | None:
+    try:
+        return work.ctx.plan
+    except PlanInvalid as error:
+        log.warning("run %s has no plan to show: %s", work.start.run_id, error)
+        return None
 
 
 def _output(work: Work, ending: Ending) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.json import encode as encode_json
@@ -13,20 +13,35 @@ from msgspec.json import encode as encode_json
 from treadle.agent.history import own_history, own_parts
 from treadle.agent.inbox import OnSteer
 from treadle.agent.lease import IfBusy
+from treadle.agent.options import (
+    NO_DECISIONS,
+    RESUME_NAMES,
+    OnChange,
+    ResumeOptions,
+    RunOptions,
+    check_options,
+)
 from treadle.agent.output import OutputType
 from treadle.agent.stores import conversation_store
-from treadle.errors import ConfigError, InvalidInput
+from treadle.errors import InvalidInput
 from treadle.ids import check_id, new_stamp
 from treadle.limits import Limits
 from treadle.messages import Message, Thread, UserPart
 from treadle.models.retry import Retry
 from treadle.ports.approval import Decisions
-from treadle.ports.middleware import Hooks, Middleware
-from treadle.ports.model import Model, ModelDelta, ModelProfile, ModelRequest, ModelSettings
+from treadle.ports.children import Delegate
+from treadle.ports.middleware import Hooks
+from treadle.ports.model import (
+    Model,
+    ModelDelta,
+    ModelProfile,
+    ModelRequest,
+    ModelSettings,
+)
 from treadle.ports.observer import Observer
 from treadle.ports.store import Store
 from treadle.prompts.render import Instructions
-from treadle.state.scoped import State
+from treadle.state.flat import Reducer, State
 from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry, short_hash
 from treadle.values import Plain, pack, unpack
@@ -36,74 +51,27 @@ Input = str | UserPart | Iterable[str | UserPart]
 NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 
 
-class RunOptions(TypedDict, total=False):
-    """What every way of running takes beside the input.
+class FlowShape(Protocol):
+    """What a run that is made of runs consists of; `agent.stage.Flow` carries one out."""
 
-    `conversation` continues (or begins) the conversation of that ID in `store`; `history` seeds a
-    new one. `instructions`, `model`, `limits`, `output_type`, `middleware`, `max_parallel_tools`,
-    `approval` replace what the agent has; `settings` are laid over the agent's. `requirements` are
-    listed in the system prompt and again when an answer is forced. `state` is a `State` or a dict
-    of full keys. `metadata` holds JSON values that are stored with the run. `on_steer` says what
-    becomes of messages that steer the run when it is about to answer: one more turn, the next run,
-    or nothing. `if_busy` says what to do while another run owns the conversation.
-    """
+    @property
+    def delegates(self) -> Mapping[str, Delegate]:
+        """Who does the work of each step that is a child run, by the step's label."""
+        ...
 
-    conversation: str | None
-    history: Sequence[Message] | None
-    state: State | Mapping[str, Any] | None
-    deps: Any
-    model: Model | str | None
-    limits: Limits | None
-    store: Store | None
-    run_id: str | None
-    observers: Sequence[Observer]
-    instructions: Instructions | None
-    requirements: Sequence[str]
-    output_type: Any
-    settings: ModelSettings | None
-    middleware: Sequence[Middleware]
-    max_parallel_tools: int | None
-    approval: Rules | None
-    metadata: Mapping[str, Any] | None
-    on_steer: OnSteer
-    if_busy: IfBusy
-
-
-class ResumeOptions(TypedDict, total=False):
-    """What resuming a run takes beside its ID: live objects, and what is laid over the agent.
-
-    `decisions` are answers to calls that wait, by call ID. `on_change` says what to do when the
-    agent is not what it was: refuse, go on, or as a function of the differences (in words) says by
-    returning or raising. `if_busy="wait"` is the default: a dead owner's lease ends.
-    """
-
-    decisions: Decisions
-    on_change: OnChange
-    deps: Any
-    model: Model | str | None
-    limits: Limits | None
-    store: Store | None
-    observers: Sequence[Observer]
-    instructions: Instructions | None
-    requirements: Sequence[str]
-    output_type: Any
-    settings: ModelSettings | None
-    middleware: Sequence[Middleware]
-    max_parallel_tools: int | None
-    approval: Rules | None
-    on_steer: OnSteer
-    if_busy: IfBusy
-
-
-OPTION_NAMES = frozenset(RunOptions.__annotations__)
-RESUME_NAMES = frozenset(ResumeOptions.__annotations__)
-OnChange = Literal["refuse", "accept"] | Callable[[Sequence[str]], object]
-NO_DECISIONS: Decisions = MappingProxyType({})
+    def definition(self, above: tuple[object, ...]) -> dict[str, str]:
+        """Return a short hash of each thing it is made of; of nothing that is `above`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSetup:
-    """What an agent is, resolved: models found, tools registered, output type understood."""
+    """What an agent is, resolved: models found, tools registered, output type understood.
+
+    `planning` is how it is told to plan, "" for one that does not.
+    What is made of agents has a `flow` instead of a model and tools of its own. `passes` are the
+    options of a run that are laid over all agents in it, `reducers` are for the state.
+    """
 
     agent: str
     model: Model
@@ -119,6 +87,10 @@ class RunSetup:
     retry: Retry
     max_parallel_tools: int
     approval: Rules | None = None
+    planning: str = ""
+    flow: FlowShape | None = None
+    passes: RunOptions = field(default_factory=RunOptions)
+    reducers: Mapping[str, Reducer] = field(default_factory=dict[str, Reducer])
     _definition: list[dict[str, str]] = field(
         default_factory=list[dict[str, str]], init=False, repr=False, compare=False
     )
@@ -137,23 +109,35 @@ class RunSetup:
             found["output"] = short_hash(encode_json(self.output.schema, order="sorted"))
         if isinstance(self.instructions, str):
             found["instructions"] = short_hash(self.instructions.encode(errors="surrogatepass"))
-        for name, delegate in self.registry.delegates.items():
-            nested = delegate.definition((*above, self))
-            found |= {f"{thing} of {name}": digest for thing, digest in nested.items()}
+        found |= definitions_of(self.registry.delegates, (*above, self))
+        if self.flow is not None:
+            found |= self.flow.definition((*above, self))
         return found
+
+
+def definitions_of(delegates: Mapping[str, Delegate], above: tuple[object, ...]) -> dict[str, str]:
+    """Return a short hash of each thing that others, by name, are made of."""
+    return {
+        f"{thing} of {name}": digest
+        for name, delegate in delegates.items()
+        for thing, digest in delegate.definition(above).items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDelegate:
-    """The agent behind a tool: how to resolve it, and to check what it is given as `deps`."""
+    """The agent behind a tool or a step: how to resolve it under the options of a run.
+
+    `check_deps` looks at what it is given as `deps`.
+    """
 
     name: str
-    resolve: Callable[[], RunSetup]
+    resolve: Callable[[RunOptions], RunSetup]
     check_deps: Callable[[object], None]
 
     def definition(self, above: tuple[object, ...] = ()) -> dict[str, str]:
         """Return a short hash of each thing it is made of; nothing for one that is `above`."""
-        setup = self.resolve()
+        setup = self.resolve(RunOptions())
         return {} if any(setup is each for each in above) else setup.definition_under(above)
 
 
@@ -276,85 +260,3 @@ def _own_metadata(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if not given:
         return NO_METADATA
     return {name: unpack(pack(value, f"metadata[{name!r}]")) for name, value in given.items()}
-
-
-def check_options(
-    options: Mapping[str, Any], names: Collection[str] = OPTION_NAMES, who: str = "A run"
-) -> None:
-    """Refuse what no run takes.
-
-    Raises:
-        ConfigError: an unknown option, or one that is not of its kind.
-    """
-    for name, value in options.items():
-        if name not in names:
-            known = ", ".join(sorted(names))
-            raise ConfigError(f"{who} has no option {name!r}; it takes {known}.")
-        if value is not None:
-            check_kind(name, value)
-    _check_items(options)
-
-
-def _check_items(options: Mapping[str, Any]) -> None:
-    for item in options.get("requirements") or ():
-        if not isinstance(item, str):
-            raise ConfigError(f"requirements are texts, got {item!r:.60}.")
-    for observer in options.get("observers") or ():
-        if not callable(getattr(observer, "on_event", None)):
-            raise ConfigError(f"{observer!r:.60} is no observer: it has no on_event(event).")
-
-
-_STORE = ("append", "read", "claim", "claim_and_append", "renew", "release", "find", "wait")
-_KINDS: dict[str, type] = {
-    "name": str,
-    "limits": Limits,
-    "settings": ModelSettings,
-    "retry": Retry,
-    "max_parallel_tools": int,
-    "metadata": Mapping,
-    "history": Sequence,
-    "observers": Sequence,
-    "requirements": Sequence,
-    "tools": Iterable,
-    "middleware": Iterable,
-    "decisions": Mapping,
-    "approval": Rules,
-}
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "on_steer": ("continue", "carry_over", "discard"),
-    "if_busy": ("raise", "wait", "interrupt"),
-    "on_change": ("refuse", "accept"),
-}
-
-
-def check_kind(name: str, value: object) -> None:
-    """Refuse the value of an option or field that is not of its kind.
-
-    Raises:
-        ConfigError: with the value and the kind.
-    """
-    if name == "store":
-        missing = [each for each in _STORE if not callable(getattr(value, each, None))]
-        if missing:
-            raise ConfigError(
-                f"store={value!r:.60} is no store (it has no {missing[0]}); pass MemoryStore() or "
-                "open_store(url)."
-            )
-        return
-    if name == "state":
-        if not isinstance(value, State | Mapping):
-            raise ConfigError(f"state={value!r:.60}: give a State, or a dict of whole keys.")
-        return
-    choices = _CHOICES.get(name)
-    if choices is not None and value not in choices:
-        if name == "on_change" and callable(value):
-            return
-        raise ConfigError(f"{name}={value!r:.60} is none of {', '.join(map(repr, choices))}.")
-    kind = _KINDS.get(name)
-    if kind is None:
-        return
-    wrong = not isinstance(value, kind) or (isinstance(value, str) and kind is not str)
-    if wrong or isinstance(value, bool):
-        raise ConfigError(f"{name}={value!r:.60}: give a {kind.__name__}.")
-    if name == "max_parallel_tools" and isinstance(value, int) and value < 1:
-        raise ConfigError(f"{name}={value}: at least one tool runs at a time.")

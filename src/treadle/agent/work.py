@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -17,17 +18,18 @@ from treadle.agent.ending import Ending
 from treadle.agent.inbox import Inbox
 from treadle.agent.ledger import Ledger
 from treadle.agent.mail import Mail
+from treadle.agent.nesting import Nesting
 from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunSetup, RunStart
 from treadle.agent.standing import Standing
 from treadle.errors import TreadleError
-from treadle.events import Event
+from treadle.events import Event, PlanChanged
 from treadle.ids import new_span_id
 from treadle.journal import AnyEntry, MessageAdded
 from treadle.limits import Budget
 from treadle.messages import Message, ToolResult
 from treadle.ports.approval import PendingCall
-from treadle.ports.children import ChildCall, Children
+from treadle.ports.children import ChildCall
 from treadle.ports.context import RunContext, RunFacts
 from treadle.ports.model import ModelReply, ToolSpec
 from treadle.ports.store import Store
@@ -42,14 +44,24 @@ from treadle.usage import NOTHING
 
 
 class Origin(Struct, frozen=True):
-    """Where a child run belongs: to the work above it, and to a call of that; and its path."""
+    """Where a child run belongs: to the work above it, and to a call of that; and its path.
+
+    A step of a flow has the `state` of its scope; one that `hears` takes in what steers the run.
+    `resumes` is whether it can go on when it has failed, so that only an answer ends it. It may go
+    on with the history above, as `inherits` says, or work in the `background`.
+    """
 
     above: Work
     call: ChildCall
     path: str
+    state: State | None = None
+    hears: bool = False
+    resumes: bool = False
+    inherits: bool = False
+    background: bool = False
 
 
-class Work:
+class Work(Nesting):
     """The thread, the budget, the state and the parts of one run, or of a child run in it.
 
     `answers` are the results of a reply whose calls are being run. `answers_by_tool` is whether
@@ -57,17 +69,18 @@ class Work:
     that carries it out, whose caller had cancelled it `cancels` times before. `opened` is whether
     the run has begun. `written` is how many of the context's writes the journal has. `reads` is
     whether the model is offered to read long outputs. `waiting` has what stands for the results of
-    calls that a paused run waits for. `children` runs child runs, `entered` counts them by name,
-    and `rested` has the paths of those that rested when the run paused.
+    calls that a paused run waits for.
     """
 
     ctx: RunContext
+    facts: RunFacts
     ids: CallIds
     asker: Asker
     runner: ToolRunner
     shelf: Shelf
 
     def __init__(self, setup: RunSetup, start: RunStart, origin: Origin | None = None) -> None:
+        super().__init__(start, None if origin is None else origin.above)
         self.setup = setup
         self.start = start
         self.origin = origin
@@ -80,19 +93,18 @@ class Work:
             self.bus = NestedBus(origin.above.bus, setup.agent, origin.path, origin.call.span)
         self.span = new_span_id()
         self.began = time.perf_counter()
-        self.budget = Budget(setup.limits, None if above is None else above.budget)
+        is_flow = setup.flow is not None
+        self.budget = Budget(setup.limits, None if above is None else above.budget, flow=is_flow)
         self.thread = start.history
         self.state: State | None = None
-        self.inbox = Inbox()
-        self.mail = Mail(self.inbox, start, self.bus, self.span)
+        hears = origin is not None and origin.hears
+        self.inbox = Inbox() if origin is None or not hears else origin.above.inbox
+        self.mail = Mail(self.inbox, start, self.bus, self.span, passing=hears)
         self.recorder: Recorder | None = None
         if above is not None and above.recorder is not None:
-            self.recorder = Recorder(above.recorder.ledger, self.path)
+            self.recorder = Recorder(above.recorder.ledger, self.path, hears=hears)
         elif above is None and start.store is not None and start.resumption is None:
             self.recorder = self.record_into(start.store)
-        self.children: Children | None = None
-        self.entered: dict[str, int] = {}
-        self.rested: set[str] = set() if above is None else above.rested
         self.opened = False
         self.answers: Answers | None = None
         self.standing: Standing | None = None
@@ -135,8 +147,9 @@ class Work:
     async def render(self) -> None:
         """Render the system prompt."""
         given, requirements = self.setup.instructions, self.start.requirements
-        if given is not None or requirements:
-            self.system = await render_instructions(given, requirements, self.ctx)
+        planning = self.setup.planning
+        if given is not None or requirements or planning:
+            self.system = await render_instructions(given, requirements, self.ctx, planning)
 
     def start_timer(self) -> None:
         """End the run when its deadline has come."""
@@ -255,11 +268,14 @@ class Work:
         """Build the parts that work on the thread and this state."""
         setup, start = self.setup, self.start
         self.state = state
+        if setup.reducers:
+            state.declare(setup.reducers)
         recorder = self.recorder
         view = None if recorder is None else recorder.view
         known = {} if view is None else view.artefacts
         store = None if recorder is None else recorder.ledger.store
         self.shelf = Shelf(store, start.conversation_id, known, setup.profile.window)
+        progress = Progress(self.bus, self.span)
         facts = RunFacts(
             run_id=start.run_id,
             conversation_id=start.conversation_id,
@@ -268,10 +284,13 @@ class Work:
             metadata=metadata,
             budget=self.budget,
             state=state,
-            report=Progress(self.bus, self.span),
+            report=progress,
         )
+        self.facts = facts
         facts.artefacts = self.shelf
         facts.children = self.children
+        facts.path = self.path
+        facts.tell_plan = partial(progress.tell, PlanChanged)
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread, self.path)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)

@@ -228,7 +228,7 @@ def _record(conversation: Conversation, view: View, decided: Decided) -> dict[st
         "shown_revision": view.revision,
         "forked_from": None if forked is None else {"id": forked.parent, "at": forked.revision},
         "messages": [plain_record(message) for message in view.messages],
-        "queued": [plain_record(message) for message in view.inbox.values()],
+        "queued": [plain_record(message) for message in view.mail.inbox.values()],
         "pending": [call_record(call) for call in pending(view)],
         "decisions": decided.records(),
         "runs": [run_record(run) for run in view.runs.values()],
@@ -249,9 +249,9 @@ def _show(conversation: Conversation, view: View, decided: Decided, terminal: Te
     transcript = Transcript(terminal)
     calls = pending(view)
     transcript.show(view.messages, waiting=calls)
-    if view.inbox:
+    if view.mail.inbox:
         print(bold("\nmessages that wait for a run"), file=terminal.stdout)
-        transcript.show(view.inbox.values())
+        transcript.show(view.mail.inbox.values())
     if calls:
         told = [bold("\ncalls that wait for a decision"), *waiting_lines(calls)]
         print("\n".join(told), file=terminal.stdout)

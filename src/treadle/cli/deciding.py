@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from treadle.agent.setup import OnChange
+from treadle.agent.options import OnChange
 from treadle.cli.loading import AnyAgent
 from treadle.cli.printing import call_in_full
 from treadle.cli.terminal import Terminal, visible

@@ -10,9 +10,9 @@ from typing import Any
 
 from treadle.agent.approval import pending
 from treadle.agent.conversation import Conversation
+from treadle.agent.options import OnChange
 from treadle.agent.owner import is_dead
 from treadle.agent.run import Run
-from treadle.agent.setup import OnChange
 from treadle.cli.answering import EXITS, PAUSED, Answering, add_form, announce, how_to_go_on
 from treadle.cli.deciding import Deciding, accepted, add_decisions, given_decisions
 from treadle.cli.keeping import EXAMPLE, Keeping, WayBack, find_keeping, open_existing

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.agent.conversation import Conversation
+from treadle.agent.options import OnChange
 from treadle.agent.result import RunResult
 from treadle.agent.run import Run
-from treadle.agent.setup import OnChange
 from treadle.cli.keeping import EXAMPLE, Keeping
 from treadle.cli.loading import AnyAgent
 from treadle.errors import ConfigError, ConversationNotFound

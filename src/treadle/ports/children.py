@@ -1,4 +1,4 @@
-"""The seam between a tool that another agent stands behind and the run that carries it out."""
+"""The seam between what another agent stands behind and the run that carries it out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treadle.state.scoped import WriteGuard
 
 
 class Delegate(Protocol):
-    """Who does the work of a tool, in a child run."""
+    """Who does the work of a tool, or of a step, in a child run."""
 
     @property
     def name(self) -> str:
@@ -58,3 +58,14 @@ class Children(Protocol):
             ToolError: it has no answer; the text says why.
         """
         ...
+
+
+def step_name(label: str, number: int) -> str:
+    """Return the last part of a path: what runs there, and which one of that name it is."""
+    return f"{label.replace('%', '%25').replace('/', '%2F').replace('#', '%23')}#{number}"
+
+
+def label_of(step: str) -> str:
+    """Return what runs at a path with this last part."""
+    label = step.rpartition("#")[0]
+    return label.replace("%23", "#").replace("%2F", "/").replace("%25", "%")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, Generic
 
 from treadle.errors import ToolError
 from treadle.limits import Budget
+from treadle.plan import Plan, to_plain
 from treadle.ports.artefacts import Artefacts
 from treadle.ports.children import Children
+from treadle.ports.plans import plan_owner, read_plan
 from treadle.state.scoped import Scope, ScopedState, State, StateWrite, WriteGuard
 from treadle.usage import NOTHING, Usage
 
@@ -26,6 +29,7 @@ class RunFacts:
     """What all contexts of one run share. `report` is how progress reaches the events.
 
     `artefacts` are set where long outputs are kept, `children` where agents are run for calls.
+    `path` is that of a child run, and `tell_plan` tells watchers of a plan.
     """
 
     __slots__ = (
@@ -36,9 +40,11 @@ class RunFacts:
         "conversation_id",
         "deps",
         "metadata",
+        "path",
         "report",
         "run_id",
         "state",
+        "tell_plan",
     )
 
     def __init__(
@@ -63,6 +69,16 @@ class RunFacts:
         self.report = report
         self.artefacts: Artefacts | None = None
         self.children: Children | None = None
+        self.path = ""
+        self.tell_plan: Callable[[Plan], None] | None = None
+
+    def within(self, state: State) -> RunFacts:
+        """Return the same for a part of the run that has a state of its own."""
+        if state is self.state:
+            return self
+        found = copy(self)
+        found.state = state
+        return found
 
 
 class RunContext(Generic[DepsT]):
@@ -170,6 +186,26 @@ class RunContext(Generic[DepsT]):
         if found is None:
             raise ToolError("No outputs are kept here.")
         return found
+
+    @property
+    def plan(self) -> Plan | None:
+        """The agent's plan as it stands, None where it has none.
+
+        Raises:
+            PlanInvalid: something else was written where it is kept.
+        """
+        return read_plan(self._facts.state, self._facts.agent, self._facts.path)
+
+    def put_plan(self, plan: Plan | None) -> None:
+        """Let this be the agent's plan, or let it have none; it is stored with the call."""
+        facts = self._facts
+        owner = plan_owner(facts.agent, facts.path)
+        if plan is None:
+            self.state.plans.delete(owner)
+            return
+        self.state.plans.set(owner, to_plain(plan))
+        if facts.tell_plan is not None:
+            facts.tell_plan(plan)
 
     @property
     def writes(self) -> tuple[StateWrite, ...]:

@@ -15,14 +15,19 @@ Instructions = str | Callable[[RunContext], str | Awaitable[str]]
 
 
 async def render_instructions(
-    instructions: Instructions | None, requirements: Sequence[str], ctx: RunContext
+    instructions: Instructions | None,
+    requirements: Sequence[str],
+    ctx: RunContext,
+    planning: str = "",
 ) -> str:
-    """Return the system prompt: the instructions, then the requirements as a list.
+    """Return the system prompt: instructions, how to plan, then the requirements as a list.
 
     Raises:
         ConfigError: the instructions' function returned something else than text.
     """
     text = await _text_of(instructions, ctx)
+    if planning:
+        text = f"{text}\n\n{planning}" if text else planning
     listed = bullet_list(requirements)
     if listed:
         text = f"{text}\n\nRequirements:\n{listed}" if text else f"Requirements:\n{listed}"

@@ -9,8 +9,8 @@ from typing import Any
 from treadle.errors import BranchConflict, UnknownType
 from treadle.state.compare import items_of, packed_dict, same
 from treadle.state.flat import MISSING, Branch, State, StateWrite
-from treadle.values import Plain, unpack
-from treadle.values.plain import key_step
+from treadle.values import Plain, is_array, is_object, unpack
+from treadle.values.plain import TAG, key_step
 from treadle.values.secret import HIDDEN, masked, names_a_secret
 
 OUTSIDE = "(outside)"
@@ -96,7 +96,8 @@ def _settled(place: _Place, before: Any, versions: list[tuple[str, Any]]) -> Any
         return first[1]
     dicts = [(name, items) for name, value in changed if (items := items_of(value)) is not None]
     if len(dicts) < len(changed):
-        raise _conflict(place, first, other)
+        odd = next(each for each in changed if items_of(each[1]) is None)
+        raise _conflict(place, first, other if odd is first else odd)
     old = items_of(before) or {}
     merged: list[tuple[Plain, Plain]] = []
     found = {
@@ -138,7 +139,16 @@ def _value(plain: Any) -> Any:
 
 
 def _shown(plain: Any) -> str:
-    return masked(_SHORT.repr(_value(plain)), ())
+    return masked(_SHORT.repr(_value(_veiled(plain))), ())
+
+
+def _veiled(plain: Any) -> Any:
+    """Return the packed value without what its dicts, by the names in them, keep secret."""
+    if is_array(plain):
+        return [_veiled(each) for each in plain]
+    if not is_object(plain) or TAG in plain:
+        return plain
+    return {key: HIDDEN if names_a_secret(key) else _veiled(value) for key, value in plain.items()}
 
 
 _SHORT = Repr()

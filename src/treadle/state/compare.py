@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, TypeAlias
 
-from treadle.values import Plain
+from treadle.values import Plain, is_array, is_object
 from treadle.values.plain import TAG
 
 Items: TypeAlias = dict[Hashable, tuple[Plain, Plain]]
@@ -19,12 +19,11 @@ def same(one: Any, other: Any) -> bool:
 
     The order of sets and dicts is no difference; that of 1, 1.0 and True is one.
     """
-    kind: Any = type(one)
-    if one is other or kind is not type(other):
+    if one is other or type(one) is not type(other):
         return one is other
-    if kind is list:
+    if is_array(one):
         return len(one) == len(other) and all(map(same, one, other))
-    if kind is not dict:
+    if not is_object(one):
         return one == other
     if TAG in one or TAG in other:
         return _identity(one) == _identity(other)
@@ -35,7 +34,7 @@ def same(one: Any, other: Any) -> bool:
 
 def items_of(plain: Any) -> Items | None:
     """Return what a packed dict holds, or None when the value is something else."""
-    if type(plain) is not dict:
+    if not is_object(plain):
         return None
     if TAG not in plain:
         return {key: (key, value) for key, value in plain.items()}
@@ -54,16 +53,15 @@ def packed_dict(items: Iterable[tuple[Plain, Plain]]) -> Plain:
 
 def _identity(plain: Any) -> Hashable:
     """Return what two packed values have in common exactly when they are the same."""
-    kind: Any = type(plain)
-    if kind is str:
+    if type(plain) is str:
         return plain
-    if kind is list:
-        return list, *map(_identity, plain)
-    if kind is not dict:
-        return kind, plain
+    if is_array(plain):
+        return "list", *map(_identity, plain)
+    if not is_object(plain):
+        return type(plain).__name__, plain
     items = items_of(plain)
     if items is not None:
         return frozenset((key, _identity(value)) for key, (_, value) in items.items())
     if plain[TAG] in _SETS:
-        return set, plain[TAG], frozenset(map(_identity, plain["v"]))
-    return dict, frozenset((key, _identity(value)) for key, value in plain.items())
+        return "set", plain[TAG], frozenset(map(_identity, plain["v"]))
+    return "tagged", frozenset((key, _identity(value)) for key, value in plain.items())

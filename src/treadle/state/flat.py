@@ -165,6 +165,10 @@ class State:
         with self._lock:
             self._packed[key] = self.fold(key, (plain,))
 
+    def declare(self, reducers: Mapping[str, Reducer]) -> None:
+        """Give keys reducers, those excepted that have one."""
+        self._reducers = {**reducers, **self._reducers}
+
     def reduces(self, key: str) -> bool:
         """Whether the key has a reducer."""
         return key in self._reducers

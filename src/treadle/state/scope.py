@@ -13,7 +13,8 @@ class Scope(str):
 
     There are five: one for the whole session, one for the graph, one for each agent, one for each
     node, and the global one, which has no prefix. Build them with the names below. A name may hold
-    any text: its colons are escaped, so that no two names can share a key.
+    any text: its colons are escaped, so that no two names can share a key. Plans are kept under
+    `Scope.PLAN`, which is not for others.
     """
 
     __slots__ = ()
@@ -21,6 +22,7 @@ class Scope(str):
     GLOBAL: ClassVar[Scope]
     SESSION: ClassVar[Scope]
     GRAPH: ClassVar[Scope]
+    PLAN: ClassVar[Scope]
 
     @classmethod
     def agent(cls, name: str) -> Self:
@@ -36,6 +38,7 @@ class Scope(str):
 Scope.GLOBAL = Scope("")
 Scope.SESSION = Scope("session::")
 Scope.GRAPH = Scope("graph::")
+Scope.PLAN = Scope("plan::")
 
 
 def _escaped(name: str, what: str) -> str:

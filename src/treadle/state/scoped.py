@@ -106,6 +106,11 @@ class ScopedState:
         return self._view(Scope.GLOBAL)
 
     @property
+    def plans(self) -> ScopedState:
+        """The scope of plans; no guard is needed, because their writers come after each other."""
+        return ScopedState(self._state, Scope.PLAN, owner=self._owner, log=self._noted())
+
+    @property
     def writes(self) -> tuple[StateWrite, ...]:
         """What the keys that were written here have come to by now, each once.
 

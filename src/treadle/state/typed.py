@@ -59,7 +59,8 @@ class TypedView(Generic[StateT]):
             name: field.reducer for name, field in self._fields.items() if field.reducer is not None
         }
         """The reducer of each field that has one."""
-        register_annotation(kind)
+        for field in self._fields.values():
+            register_annotation(field.annotation)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -115,7 +116,8 @@ class TypedView(Generic[StateT]):
             return kind(**values)
         except (TypeError, ValueError) as error:
             raise StateInvalid(
-                f"The state in scope {str(scope)!r} makes no {type_label(kind)}: {error}",
+                f"The state in scope {str(scope)!r} makes no {type_label(kind)}: "
+                f"{_problems(error)}.",
                 key=scope,
             ) from error
 
@@ -148,7 +150,7 @@ def _fields_of(kind: Any) -> dict[str, _Field]:
         try:
             reducer, annotation = _without_reducer(annotation)
             found[name] = _Field(annotation, required, reducer, _check_of(annotation))
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # pydantic raises whatever it comes across
             raise ConfigError(
                 f"Field {name!r} of {type_label(kind)} cannot hold state: {error}"
             ) from error
@@ -165,12 +167,6 @@ def _declared(kind: Any) -> dict[str, tuple[Any, bool]]:
             name: (_with(each.annotation, each.metadata), each.is_required())
             for name, each in fields.items()
         }
-    required = _required(kind)
-    if required is None:
-        raise ConfigError(
-            f"{type_label(kind)} cannot be the type of a state; it takes a TypedDict, a dataclass, "
-            "a pydantic model or a msgspec Struct."
-        )
     try:
         hints = get_type_hints(kind, include_extras=True)
     except (NameError, AttributeError, TypeError) as error:
@@ -178,10 +174,16 @@ def _declared(kind: Any) -> dict[str, tuple[Any, bool]]:
             f"The annotations of {type_label(kind)} cannot be evaluated: {error}. Define what they "
             "name at the top of a module."
         ) from error
+    required = _required(kind, hints)
+    if required is None:
+        raise ConfigError(
+            f"{type_label(kind)} cannot be the type of a state; it takes a TypedDict, a dataclass, "
+            "a pydantic model or a msgspec Struct."
+        )
     return {name: _unqualified(hints[name], needed) for name, needed in required.items()}
 
 
-def _required(kind: type[Any]) -> dict[str, bool] | None:
+def _required(kind: type[Any], hints: Mapping[str, Any]) -> dict[str, bool] | None:
     """Return the fields of a class that is no model, and which of them have to have a value."""
     if dataclasses.is_dataclass(kind):
         none = dataclasses.MISSING
@@ -195,7 +197,7 @@ def _required(kind: type[Any]) -> dict[str, bool] | None:
     needed: Any = getattr(kind, "__required_keys__", None)  # a typed dict, of whichever module
     if needed is None or not issubclass(kind, dict):
         return None
-    return {name: name in needed for name in get_type_hints(kind)}
+    return {name: name in needed for name in hints}
 
 
 def _unqualified(annotation: Any, required: bool) -> tuple[Any, bool]:
@@ -231,12 +233,12 @@ def _with(kind: Any, metadata: list[Any]) -> Any:
 def _check_of(annotation: Any) -> Callable[[Any], Any]:
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter  # noqa: PLC0415 it is slow
 
+    config = ConfigDict(arbitrary_types_allowed=True)
     try:
-        config = ConfigDict(arbitrary_types_allowed=True)
         adapter: TypeAdapter[Any] = TypeAdapter(annotation, config=config)
     except PydanticUserError as error:
         if error.code != "type-adapter-config-unused":
-            raise TypeError(str(error)) from error
+            raise
         adapter = TypeAdapter(annotation)  # the class has its own
     return adapter.validate_python
 

@@ -175,12 +175,10 @@ def _changed(entry: AnyEntry, change: Any) -> AnyEntry:
         return replace(entry, result=_result(entry.result, change), links=links)
     if isinstance(entry, ViewReset):
         return replace(entry, messages=tuple(_said(m, change) for m in entry.messages))
-    if isinstance(entry, RunBegan):
+    if isinstance(entry, RunBegan | ChildBegan):
         history = tuple(_said(message, change) for message in entry.history)
         said = None if entry.input is None else _said(entry.input, change)
         return replace(entry, input=said, history=history)
-    if isinstance(entry, ChildBegan):
-        return replace(entry, input=_said(entry.input, change))
     if isinstance(entry, ModelReplied | MessageAdded | MessageQueued):
         return replace(entry, message=_said(entry.message, change))
     return entry
@@ -204,10 +202,8 @@ def _messages(entry: AnyEntry) -> tuple[Message, ...]:
         return (entry.message,)
     if isinstance(entry, CallEnded):
         return (Message("tool", (entry.result, *entry.links)),)
-    if isinstance(entry, RunBegan):
+    if isinstance(entry, RunBegan | ChildBegan):
         return entry.history if entry.input is None else (*entry.history, entry.input)
-    if isinstance(entry, ChildBegan):
-        return (entry.input,)
     return entry.messages if isinstance(entry, ViewReset) else ()
 
 

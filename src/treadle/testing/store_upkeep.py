@@ -14,6 +14,7 @@ from treadle.errors import (
     InvalidId,
     RunNotFound,
 )
+from treadle.fold import fold
 from treadle.journal import (
     AnyEntry,
     CancelAsked,
@@ -28,7 +29,7 @@ from treadle.journal import (
 from treadle.messages import Image, Message, ToolCall
 from treadle.ports.store import ConversationStatus, Head, Lease
 from treadle.testing.store_handles import AT, LONG, StoreHandles, began, queued, said
-from treadle.view import View, fold
+from treadle.view import View
 
 
 @pytest.mark.asyncio

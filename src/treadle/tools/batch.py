@@ -112,8 +112,19 @@ class Batch:
             beside = self._runner.runs_beside_others(self._calls[self._next])
             if self._running and not (beside and all(self._running.values())):
                 break
+            if self._running and self._lane_is_taken():
+                break
             self._running[self._next] = beside
             taken.append(self._next)
             self._next += 1
             self._begun = self._next
         return taken
+
+    def _lane_is_taken(self) -> bool:
+        """Whether a call under way is in the lane of the next one."""
+        lane = self._lane(self._next)
+        return bool(lane) and any(self._lane(place) == lane for place in self._running)
+
+    def _lane(self, place: int) -> str:
+        found = self._runner.registry.get(self._calls[place].name)
+        return "" if found is None else found.lane

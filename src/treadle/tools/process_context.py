@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.errors import ConfigError
+from treadle.plan import Plan
 from treadle.ports.artefacts import Artefacts
 from treadle.ports.context import RunContext, RunFacts
 from treadle.state.scope import Scope
@@ -37,6 +38,10 @@ def answer(ctx: RunContext[Any] | None, what: str, arguments: tuple[Any, ...]) -
             return ctx.usage
         case "add_usage", (usage,):
             return ctx.add_usage(usage)
+        case "plan", ():
+            return ctx.plan
+        case "put_plan", (plan,):
+            return ctx.put_plan(plan)
         case "report", (progress,):
             return ctx.report(progress)
         case ("state" | "session" | "root") as view, (str(word), *rest) if word in STATE_WORDS:
@@ -85,6 +90,15 @@ class DistantContext(RunContext[Any]):
             ConfigError: always.
         """
         raise self._elsewhere("artefacts")
+
+    @property
+    def plan(self) -> Plan | None:
+        """The agent's plan as it stands."""
+        return self._ask("plan")
+
+    def put_plan(self, plan: Plan | None) -> None:
+        """Let this be the agent's plan."""
+        self._ask("put_plan", plan)
 
     @property
     def usage(self) -> Usage:

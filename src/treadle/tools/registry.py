@@ -27,7 +27,9 @@ class ToolRegistry:
     """
 
     __slots__ = (
+        "_bare",
         "_definition",
+        "_planning",
         "_reading",
         "_tools",
         "asks",
@@ -37,11 +39,16 @@ class ToolRegistry:
     )
 
     def __init__(
-        self, tools: Iterable[Tool | ToolProtocol | ToolSource | Callable[..., Any]] = ()
+        self,
+        tools: Iterable[Tool | ToolProtocol | ToolSource | Callable[..., Any]] = (),
+        *,
+        bare: ToolRegistry | None = None,
     ) -> None:
         self._tools: dict[str, Tool] = {}
         self._definition: dict[str, str] | None = None
         self._reading: ToolRegistry | None = None
+        self._planning: ToolRegistry | None = None
+        self._bare = bare
         for item in tools:
             found = as_tool(item)
             name = safe_name(found.name)
@@ -104,6 +111,24 @@ class ToolRegistry:
             reader = reading_tool().replace(name=self.reader)
             self._reading = ToolRegistry([*self._tools.values(), reader])
         return self._reading
+
+    @property
+    def planning(self) -> ToolRegistry:
+        """The same tools with those that keep a plan: always the same object.
+
+        Raises:
+            DuplicateTool: there is a tool of such a name.
+        """
+        if self._planning is None:
+            from treadle.tools.builtin.plan import plan_tools  # noqa: PLC0415 (few agents plan)
+
+            self._planning = ToolRegistry([*self._tools.values(), *plan_tools()], bare=self)
+        return self._planning
+
+    @property
+    def bare(self) -> ToolRegistry:
+        """The same tools without those that keep a plan."""
+        return self if self._bare is None else self._bare
 
     def unknown(self, name: str) -> str:
         """Return the text that answers a call of a tool that is not here."""

@@ -42,7 +42,8 @@ class Tool:
     `timeout` is in seconds (None for none), `max_output` in bytes of text. `retries` is how often
     an exception (never a `ToolError`) is tried again before the model hears of it. `parallel=None`
     lets async tools run beside others and sync ones alone. `interrupt` pauses the run after the
-    tool has run. With `on_error="fail"` an error ends the run.
+    tool has run. With `on_error="fail"` an error ends the run. Calls of tools of one `lane` run in
+    their order, one after another, beside those of other tools.
 
     A sync function runs in a thread; with `isolation="process"` in a process, which a timeout or
     a cancel kills (see `docs/how-to/stop-hung-tools.md`); with `"inline"` in the event loop.
@@ -79,6 +80,7 @@ class Tool:
     on_unknown: OnUnknown = "tell_model"
     delegate: Delegate | None = None
     title: str = ""
+    lane: str = ""
 
     def __post_init__(self) -> None:
         if not self.name.strip():

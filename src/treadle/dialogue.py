@@ -1,0 +1,58 @@
+"""What was said in a conversation, and the calls of its last reply that are still open."""
+
+from __future__ import annotations
+
+from treadle.messages import Message, Thread
+from treadle.open_calls import OpenCalls
+
+
+class Dialogue:
+    """A history that is valid at every moment: each call has exactly one result, in order.
+
+    `open` are the calls of the last reply, as long as nothing came after them: what they asked of
+    the run may not have been obeyed yet.
+    """
+
+    def __init__(self) -> None:
+        self.open: OpenCalls | None = None
+        self._settled = Thread()
+
+    @property
+    def messages(self) -> Thread:
+        """The history, ready for a provider."""
+        if self.open is None:
+            return self._settled
+        return Thread([*self._settled, self.open.results])
+
+    @property
+    def settled(self) -> Thread:
+        """The history without the results of calls that are still open."""
+        return self._settled
+
+    def say(self, message: Message, *, cut: bool = False) -> None:
+        """Take in the next message; the calls of one that was `cut` off never run."""
+        if message.role == "tool":
+            self._answer(message)
+            return
+        self.close_calls()
+        if not message.parts:
+            return  # it says nothing, and no provider takes it back
+        self._settled.append(message)
+        if message.role == "assistant" and (calls := message.tool_calls):
+            self.open = OpenCalls(message, calls, cut)
+
+    def _answer(self, message: Message) -> None:
+        """Take in results that somebody wrote as a message; without their calls they are none."""
+        if self.open is not None:
+            self.forget_calls()
+            self._settled.append(message)
+
+    def close_calls(self) -> None:
+        """Something follows the calls: they have the results that there are."""
+        if self.open is not None:
+            self._settled.append(self.open.results)
+            self.forget_calls()
+
+    def forget_calls(self) -> None:
+        """No calls are open."""
+        self.open = None
