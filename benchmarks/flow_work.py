@@ -30,7 +30,7 @@ NODES = 200
 AGENT_NODES = 100
 """How often a node that is an agent is entered in one run: 25 times around."""
 
-HANDOFFS = 20
+HANDOFFS = 10
 MEMBERS: Sequence[str] = tuple(f"member_{number}" for number in range(HANDOFFS + 1))
 """A chain: each member hands over to the next, the last one answers."""
 

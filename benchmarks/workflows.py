@@ -106,10 +106,10 @@ MEASURES: Mapping[str, Measure] = {
         what=f"a handoff, {HANDOFFS} in a run",
         units=HANDOFFS,
         lanes=[
-            Lane("by hand", "floor", "handoffs", 50),
-            Lane("Treadle", "treadle", "handoffs", 4),
-            Lane("langgraph-swarm", "langgraph", "handoffs", target=HALF),
-            Lane("OpenAI Agents", "openai_agents", "handoffs", target=HALF),
+            Lane("by hand", "floor", "handoffs", 100),
+            Lane("Treadle", "treadle", "handoffs", 8),
+            Lane("langgraph-swarm", "langgraph", "handoffs", 2, target=HALF),
+            Lane("OpenAI Agents", "openai_agents", "handoffs", 2, target=HALF),
         ],
     ),
     "fan": Measure(
