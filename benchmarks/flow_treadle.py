@@ -94,7 +94,7 @@ async def add_one(context: NodeContext) -> int:
 
 def joined(context: NodeContext) -> list[str]:
     """Be the join: all answers, in order."""
-    return context.input
+    return context.output("each")
 
 
 def make_numbers() -> Graph:
@@ -148,8 +148,8 @@ class Treadle:
             "forecaster", Fixed(forecasting), instructions=INSTRUCTIONS, tools=[get_weather]
         )
         self._fan = (
-            Graph("fan", limits=LIMITS)
-            .add_node("branch", self._forecaster, input=lambda s: s.item)
+            Graph("fan", max_steps=BRANCHES + 10, limits=LIMITS)
+            .add_node("branch", self._forecaster)
             .add_node("join", joined)
             .add_map("each", over=lambda _: QUESTIONS, node="branch", join="join", limit=BRANCHES)
             .add_edge(START, "each")
