@@ -49,9 +49,9 @@ def facts_of(
         report=lambda call_id, tool, progress: told.append((call_id, tool, progress)),
     )
     return WalkFacts(
-        run=run,
-        nodes=frozenset(graph.layout.nodes),
-        state=held,
+        run,
+        frozenset(graph.layout.nodes),
+        held,
         outcomes=dict(outcomes or {}),
         typed=graph.typed,
         item=item,

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, get_args
 
-from treadle.agent.setup import check_kind
+from treadle.agent.flow_setup import FLOW_LIMITS, flow_setup
+from treadle.agent.options import ResumeOptions, RunOptions, check_kind
+from treadle.agent.setup import RunSetup
+from treadle.agent.startable import Startable
 from treadle.errors import ConfigError, GraphInvalid
 from treadle.limits import Limits
 from treadle.ports.store import Store
 from treadle.state import Reducer, Scope
 from treadle.state.typed import TypedView
 from treadle.workflows.graph.context import StateT
+from treadle.workflows.graph.execute import GraphFlow
+from treadle.workflows.graph.layout import Layout, told
 from treadle.workflows.graph.making import at_least, own_reducers
+from treadle.workflows.graph.result import GraphResult
 from treadle.workflows.graph.wiring import Wiring
 
-DEFAULT_LIMITS = Limits()
 
-
-class Graph(Wiring[StateT]):
+class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
     """Nodes and the edges between them: what runs after what is in your code, not in a model.
 
     ```python
@@ -63,7 +68,7 @@ class Graph(Wiring[StateT]):
         max_steps: int = 50,
         state: type[StateT] | None = None,
         reducers: Mapping[str, Reducer] | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits = FLOW_LIMITS,
         store: Store | None = None,
         description: str = "",
     ) -> None:
@@ -80,6 +85,8 @@ class Graph(Wiring[StateT]):
         self.store = store
         self.description = description
         self._reducers = own_reducers(reducers)
+        self._start_at = ""
+        self._ready: list[tuple[Layout, RunSetup]] = []
         self._typed: TypedView[StateT] | None = None if state is None else TypedView(state)
 
     @property
@@ -97,6 +104,49 @@ class Graph(Wiring[StateT]):
         typed = self.typed
         return (typed.reducers_in(Scope.GRAPH) if typed is not None else {}) | self._reducers
 
+    def at(self, node: str) -> Graph[StateT]:
+        """Return the graph as it stands, to begin at another node: to go back in time.
+
+        Its run keeps what is in the state of its conversation, the outputs of nodes included, and
+        without an input also what the graph was asked.
+
+        Raises:
+            GraphInvalid: there is no such node, or it is in a parallel branch.
+        """
+        if node not in self.layout.nodes:
+            known = ", ".join(map(repr, self.layout.nodes))
+            raise GraphInvalid(f"There is no node {node!r} to begin at; there are {known}.")
+        home = self.layout.homes.get(node)
+        if home:
+            raise GraphInvalid(
+                f"A run cannot begin at node {node!r}, which is {told(home)}; begin it at "
+                f"{home[0][0]!r}."
+            )
+        found = copy(self)
+        found._ready = []
+        found._start_at = node
+        return found
+
+    def _setup(self, options: RunOptions | ResumeOptions) -> RunSetup:
+        """Return what carries it out, which stays the same while the graph does."""
+        layout = self.layout
+        if not options and self._ready and self._ready[0][0] is layout:
+            return self._ready[0][1]
+        self.check()
+        reducers = self.reducers
+        flow = GraphFlow(
+            self.name,
+            layout,
+            max_steps=self.max_steps,
+            typed=self.typed,
+            reducers=reducers,
+            start_at=self._start_at,
+        )
+        setup = flow_setup(self.name, flow, options, limits=self.limits, reducers=reducers)
+        if not options and not any(isinstance(w, Wiring) for w in layout.works):
+            self._ready[:] = [(layout, setup)]
+        return setup
+
     def __repr__(self) -> str:
         """Show the name and how large it is."""
         return f"Graph({self.name!r}, {len(self._nodes)} nodes, {len(self._edges)} edges)"
@@ -109,5 +159,5 @@ class Graph(Wiring[StateT]):
         """
         problems = self.validate()
         if problems:
-            told = "".join(f"\n- {problem}" for problem in problems)
-            raise GraphInvalid(f"Graph {self.name!r} cannot run:{told}", problems=problems)
+            listed = "".join(f"\n- {problem}" for problem in problems)
+            raise GraphInvalid(f"Graph {self.name!r} cannot run:{listed}", problems=problems)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from treadle.state.scoped import WriteLog
 from treadle.state.typed import TypedView
 from treadle.tools.names import nearest
 from treadle.usage import NOTHING, Usage
+from treadle.workflows.graph.places import OUTERMOST, Places
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -25,14 +25,7 @@ else:
 
     StateT = TypeVar("StateT")
 
-INPUT = Scope.GRAPH + "input"
-CURRENT = Scope.GRAPH + "current_output"
 MISSING: Any = object()
-
-
-def output_key(node: str) -> str:
-    """Return the state key of a node's output."""
-    return Scope.node(node) + "output"
 
 
 class NodeOutcome(Struct, frozen=True, omit_defaults=True):
@@ -48,19 +41,44 @@ class NodeOutcome(Struct, frozen=True, omit_defaults=True):
     visits: int = 1
 
 
-@dataclass(slots=True, kw_only=True)
 class WalkFacts:
     """What one walk through a graph has come to: of the run, or of one parallel branch.
 
     `nodes` are the IDs of all nodes. `item` is what a map gave the branch.
     """
 
-    run: RunFacts
-    nodes: frozenset[str]
-    state: State
-    outcomes: dict[str, NodeOutcome] = field(default_factory=dict[str, NodeOutcome])
-    typed: TypedView[Any] | None = None
-    item: Any = MISSING
+    __slots__ = ("item", "nodes", "outcomes", "places", "run", "state", "typed")
+
+    def __init__(
+        self,
+        run: RunFacts,
+        nodes: Set[str],
+        state: State,
+        *,
+        outcomes: dict[str, NodeOutcome] | None = None,
+        typed: TypedView[Any] | None = None,
+        item: Any = MISSING,
+        places: Places = OUTERMOST,
+    ) -> None:
+        self.run = run
+        self.nodes = nodes
+        self.state = state
+        self.outcomes: dict[str, NodeOutcome] = {} if outcomes is None else outcomes
+        self.typed = typed
+        self.item = item
+        self.places = places
+
+    def within(self, state: State) -> WalkFacts:
+        """Return the same with another state, for one try of a node."""
+        return WalkFacts(
+            self.run,
+            self.nodes,
+            state,
+            outcomes=self.outcomes,
+            typed=self.typed,
+            item=self.item,
+            places=self.places,
+        )
 
 
 class Outputs(Mapping[str, Any]):
@@ -75,18 +93,19 @@ class Outputs(Mapping[str, Any]):
         """Return a copy of the output."""
         if node not in self:
             raise KeyError(node)
-        return self._facts.state.get(output_key(node))
+        return self._facts.state.get(self._facts.places.output(node))
 
     def __contains__(self, node: object) -> bool:
         """Whether the node has an output."""
         if not isinstance(node, str) or node not in self._facts.nodes:
             return False
-        return output_key(node) in self._facts.state
+        return self._facts.places.output(node) in self._facts.state
 
     def __iter__(self) -> Iterator[str]:
         """Yield the nodes, oldest output first."""
-        ids = {output_key(node): node for node in self._facts.nodes}
-        return (ids[key] for key in self._facts.state.keys("node::") if key in ids)
+        places = self._facts.places
+        ids = {places.output(node): node for node in self._facts.nodes}
+        return (ids[key] for key in self._facts.state.keys(places.all_nodes) if key in ids)
 
     def __len__(self) -> int:
         """Count them."""
@@ -108,12 +127,13 @@ class GraphView(Generic[StateT]):
     @property
     def input(self) -> Any:
         """What the graph was given to begin with."""
-        return self._facts.state.get(INPUT)
+        return self._facts.state.get(self._facts.places.input)
 
     @property
     def current_output(self) -> Any:
         """The newest output of a node; the graph's input before there is one."""
-        return self._facts.state.get(CURRENT, self.input)
+        state, key = self._facts.state, self._facts.places.current
+        return state.get(key) if key in state else self.input
 
     @property
     def item(self) -> Any:
@@ -139,7 +159,7 @@ class GraphView(Generic[StateT]):
             ConfigError: the graph has no `state` class.
             StateInvalid: a key is absent that has no default, or its value is not of its type.
         """
-        return self._typed("values").read(self._facts.state, Scope.GRAPH)
+        return self._typed("values").read(self._facts.state, self._facts.places.graph)
 
     @property
     def deps(self) -> Any:
@@ -167,7 +187,7 @@ class GraphView(Generic[StateT]):
         Raises:
             ConfigError: the graph has no such node.
         """
-        return self._facts.state.get(output_key(self._known(node)))
+        return self._facts.state.get(self._facts.places.output(self._known(node)))
 
     def success(self, node: str) -> bool:
         """Whether the node has run, and succeeded the last time.
@@ -230,8 +250,10 @@ class GraphView(Generic[StateT]):
 
     def _place(self, key: str) -> str | None:
         state = self._facts.state
-        places = (Scope.GRAPH + key, Scope.SESSION + key, key)
-        found = next((each for each in places if each in state), None)
+        own = self._facts.places.graph + key
+        if own in state:
+            return own
+        found = next((each for each in (_SESSION + key, key) if each in state), None)
         return None if found is not None and found.startswith("agent::") else found
 
     def _known(self, node: str) -> str:
@@ -252,7 +274,8 @@ class NodeContext(GraphView[StateT]):
     """The run as one function node sees it: what a `GraphView` has, and what it may change.
 
     Its `state` is the node's own scope, `graph` that of the graph, `session` the session's: writes
-    are stored with the node's end, all or none. `attempt` counts the tries from 1.
+    are stored with the node's end, all or none. `attempt` counts the tries from 1; `answers` are
+    what a node that raised `AskApproval` has been told, the oldest first.
 
     ```python
     from treadle import NodeContext
@@ -264,10 +287,19 @@ class NodeContext(GraphView[StateT]):
     ```
     """
 
-    __slots__ = ("_added", "_log", "attempt", "cancelled", "node", "step")
+    __slots__ = ("_added", "_log", "answers", "attempt", "cancelled", "node", "step")
 
-    def __init__(self, facts: WalkFacts, *, node: str, step: str, attempt: int = 1) -> None:
-        super().__init__(facts)
+    def __init__(
+        self,
+        facts: WalkFacts,
+        *,
+        node: str,
+        step: str,
+        attempt: int = 1,
+        answers: tuple[dict[str, Any], ...] = (),
+    ) -> None:
+        self._facts = facts
+        self.answers = answers
         self.node = node
         self.step = step
         self.attempt = attempt
@@ -278,17 +310,22 @@ class NodeContext(GraphView[StateT]):
     @property
     def state(self) -> ScopedState:
         """The state, seen from the node's own scope."""
-        return self._scope(Scope.node(self.node))
+        return self._scope(self._facts.places.node(self.node))
 
     @property
     def graph(self) -> ScopedState:
         """The graph's scope: its writes count as this node's."""
-        return self._scope(Scope.GRAPH)
+        return self._scope(self._facts.places.graph)
 
     @property
     def session(self) -> ScopedState:
         """The session's scope: its writes count as this node's."""
         return self._scope(Scope.SESSION)
+
+    @property
+    def answer(self) -> dict[str, Any] | None:
+        """The newest answer, {} for a plain yes; None when the node has not asked anything yet."""
+        return self.answers[-1] if self.answers else None
 
     @property
     def writes(self) -> tuple[StateWrite, ...]:
@@ -340,3 +377,6 @@ class NodeContext(GraphView[StateT]):
 
     def _scope(self, scope: Scope) -> ScopedState:
         return ScopedState(self._facts.state, scope, owner=self.step, log=self._log)
+
+
+_SESSION = str(Scope.SESSION)

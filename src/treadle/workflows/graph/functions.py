@@ -26,8 +26,7 @@ def check_function(
     """
     if isinstance(given, type) or not callable(given):
         raise ConfigError(f"{what} is a function of {takes}, not {given!r:.60}.")
-    call = getattr(given, "__call__", None)  # noqa: B004 its own, not whether it has one
-    if not can_wait and (iscoroutinefunction(given) or iscoroutinefunction(call)):
+    if not can_wait and is_async(given):
         raise ConfigError(
             f"{what} cannot be async: {name_of(given)}. Let a function node do what takes time, "
             "and look at its output here."
@@ -35,6 +34,12 @@ def check_function(
     if not _takes_one(given):
         raise ConfigError(f"{what} is called with {takes} alone; {name_of(given)} does not fit.")
     return given
+
+
+def is_async(function: object) -> bool:
+    """Whether calling it gives a coroutine."""
+    call = getattr(function, "__call__", None)  # noqa: B004 its own, not whether it has one
+    return iscoroutinefunction(function) or iscoroutinefunction(call)
 
 
 def answer(function: Callable[[Any], Any], view: object) -> Any:

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
-from treadle.workflows.graph.edges import START, Edge
-from treadle.workflows.graph.nodes import FanOutNode, MapNode, Node, RouterNode, SplitNode, ways_of
+from treadle.workflows.graph.edges import END, START, Edge
+from treadle.workflows.graph.nodes import (
+    FanOutNode,
+    FunctionNode,
+    MapNode,
+    Node,
+    RouterNode,
+    RunnableNode,
+    SplitNode,
+    ways_of,
+)
 
 Home = tuple[tuple[str, str], ...]
 """The branches that a node is in, the outermost first: each a split's ID and its first node."""
@@ -73,6 +82,17 @@ class Layout:
             return True
         edges = self.edges.get(source, ())
         return source in self.finishes or any(edge.can_follow(success=True) for edge in edges)
+
+    @property
+    def works(self) -> list[object]:
+        """What its nodes do."""
+        nodes = self.nodes.values()
+        return [node.work for node in nodes if isinstance(node, RunnableNode | FunctionNode)]
+
+    def answers(self, node: str) -> bool:
+        """Whether a walk may end after a node that succeeded."""
+        edges = self.edges.get(node, ())
+        return node in self.finishes or any(END in edge.leads_to or edge.is_open for edge in edges)
 
     @property
     def is_open(self) -> bool:

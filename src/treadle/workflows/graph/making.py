@@ -10,7 +10,7 @@ from treadle.ports.runnable import Runnable
 from treadle.state import Reducer, Scope
 from treadle.values import clean
 from treadle.workflows.graph.edges import END, START, Edge, Test, condition
-from treadle.workflows.graph.functions import check_function
+from treadle.workflows.graph.functions import check_function, is_async
 from treadle.workflows.graph.nodes import (
     FanOutNode,
     FunctionNode,
@@ -41,7 +41,9 @@ def work_node(id: str, work: object, *, input: object, retries: int, timeout: An
             f"Node {id!r} has input= and is a function, which reads what it needs from its "
             "context; leave it out."
         )
-    return FunctionNode(id=id, work=function, retries=retries, timeout=timeout)
+    return FunctionNode(
+        id=id, work=function, is_async=is_async(function), retries=retries, timeout=timeout
+    )
 
 
 def router_node(id: str, routes: Mapping[str, Test], default: str | None) -> RouterNode:

@@ -31,6 +31,7 @@ class FunctionNode:
 
     id: str
     work: Callable[[Any], Any]
+    is_async: bool = False
     retries: int = 0
     timeout: float | None = None
 

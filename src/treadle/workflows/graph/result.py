@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from treadle.agent.result import OutputT, RunResult
 from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStep:
+class NodeStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One visit of a node: how it ended, and where the walk went.
 
     `branch` is the path of the parallel branch that it was in, "" outside. `output` is in plain
@@ -19,7 +20,7 @@ class NodeStep:
     """
 
     node: str
-    ok: bool
+    ok: bool = True
     output: Plain = None
     error: str = ""
     next: str = ""
@@ -32,7 +33,7 @@ class NodeStep:
 
 @dataclass(slots=True, kw_only=True)
 class GraphResult(RunResult[OutputT]):
-    """What a graph's run came to; `output` is the newest output of a node.
+    """What a graph's run came to; `output` is the newest output of a node, None without any.
 
     `execution_path` has the nodes as they were visited, those of parallel branches one branch
     after another in their order of definition. `success` is whether every one of them succeeded,
