@@ -118,6 +118,8 @@ if TYPE_CHECKING:
     from treadle.tools.tool import Tool, tool
     from treadle.usage import Price, Usage
     from treadle.values import register
+    from treadle.workflows.plan_execute import PlanExecute
+    from treadle.workflows.plan_result import PlanResult
 
 __version__ = "0.1.0"
 
@@ -189,7 +191,9 @@ __all__ = [
     "PendingCall",
     "Plan",
     "PlanChanged",
+    "PlanExecute",
     "PlanInvalid",
+    "PlanResult",
     "PlanStep",
     "PluginFailed",
     "Price",
@@ -287,6 +291,8 @@ _ROOMS = {
     "treadle.tools.tool": "Tool tool",
     "treadle.usage": "Price Usage",
     "treadle.values": "register",
+    "treadle.workflows.plan_execute": "PlanExecute",
+    "treadle.workflows.plan_result": "PlanResult",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

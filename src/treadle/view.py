@@ -273,7 +273,10 @@ class View(Dialogue):
 
 
 class ChildRun(Struct):
-    """What runs inside a run: for a call, or as a step (`call_id` is ""); and how it ended."""
+    """What runs inside a run: for a call, or as a step (`call_id` is ""); and how it ended.
+
+    `base` is the state that a branch began with.
+    """
 
     call_id: str
     view: View
@@ -281,6 +284,7 @@ class ChildRun(Struct):
     agent: str = ""
     background: bool = False
     branch: bool = False
+    base: dict[str, Plain] = {}
     data: Plain = None
 
 
@@ -342,8 +346,10 @@ def _enter(above: View, name: str, entry: ChildBegan) -> None:
     view = _nested(above, name, entry)
     if entry.call_id and (above.open is None or not above.open.nest(entry.call_id)):
         return
+    base: dict[str, Plain] = {}
     if entry.branch:
-        view.state, view.written = dict(view.state), []
+        base, view.written = view.state.copy(), []
+        view.state = base.copy()
     if entry.inherits:
         view.settled.extend(above.settled)
     view.settled.extend(entry.history)
@@ -358,6 +364,7 @@ def _enter(above: View, name: str, entry: ChildBegan) -> None:
         agent=entry.agent,
         background=entry.background,
         branch=entry.branch,
+        base=base,
         data=entry.data,
     )
 

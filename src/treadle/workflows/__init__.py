@@ -1,0 +1,1 @@
+"""Runs that are made of runs: several agents, in one journal."""
