@@ -22,7 +22,6 @@ from treadle.messages import Message, Text
 from treadle.plan import Plan, PlanStep, change_step
 from treadle.ports.children import ChildPaused
 from treadle.state import Branch, StateWrite, merge
-from treadle.usage import NOTHING
 from treadle.workflows.plan_record import ANSWER, PLAN, STEP, PlanRecord, Tried
 from treadle.workflows.plan_texts import EARLY, MOST_KEPT, shortened, step_task, text_of
 
