@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from treadle.agent.inbox import Receipt
     from treadle.agent.result import RunResult
     from treadle.agent.run import Run
-    from treadle.control import AskApproval, Finish, Interrupt, Next
+    from treadle.control import AskApproval, Finish, Handoff, Interrupt, Next
     from treadle.errors import (
         AuthenticationFailed,
         BadReply,
@@ -69,7 +69,10 @@ if TYPE_CHECKING:
         AnswerStored,
         ApprovalDecided,
         ApprovalRequested,
+        DelegateFinished,
+        DelegateStarted,
         Event,
+        HandedOff,
         ModelFinished,
         ModelRetried,
         ModelStarted,
@@ -118,8 +121,11 @@ if TYPE_CHECKING:
     from treadle.tools.tool import Tool, tool
     from treadle.usage import Price, Usage
     from treadle.values import register
+    from treadle.workflows.delegate import delegates
     from treadle.workflows.plan_execute import PlanExecute
     from treadle.workflows.plan_result import PlanResult
+    from treadle.workflows.swarm import Swarm
+    from treadle.workflows.swarm_result import SwarmResult, SwarmStep
 
 __version__ = "0.1.0"
 
@@ -147,6 +153,8 @@ __all__ = [
     "ConversationNotFound",
     "CorruptJournal",
     "DefinitionChanged",
+    "DelegateFinished",
+    "DelegateStarted",
     "Deny",
     "DuplicateTool",
     "Edit",
@@ -154,6 +162,8 @@ __all__ = [
     "File",
     "FileStore",
     "Finish",
+    "HandedOff",
+    "Handoff",
     "Hosted",
     "Image",
     "IncompleteReply",
@@ -223,6 +233,9 @@ __all__ = [
     "SteerDiscarded",
     "StoreError",
     "StoreUnavailable",
+    "Swarm",
+    "SwarmResult",
+    "SwarmStep",
     "Text",
     "TextDelta",
     "Tool",
@@ -240,6 +253,7 @@ __all__ = [
     "UnknownType",
     "Usage",
     "__version__",
+    "delegates",
     "open_store",
     "parameters_schema",
     "register",
@@ -252,7 +266,7 @@ _ROOMS = {
     "treadle.agent.inbox": "Receipt",
     "treadle.agent.result": "RunResult",
     "treadle.agent.run": "Run",
-    "treadle.control": "AskApproval Finish Interrupt Next",
+    "treadle.control": "AskApproval Finish Handoff Interrupt Next",
     "treadle.errors": (
         "AuthenticationFailed BadReply BranchConflict ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
@@ -265,7 +279,8 @@ _ROOMS = {
         "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
     ),
     "treadle.events": (
-        "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested Event "
+        "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested "
+        "DelegateFinished DelegateStarted Event HandedOff "
         "ModelFinished ModelRetried "
         "ModelStarted OutputDelta PlanChanged ReasoningDelta RunFinished RunPaused RunStarted "
         "SteerApplied SteerCarriedOver SteerDiscarded TextDelta ToolFinished ToolProgress "
@@ -293,6 +308,9 @@ _ROOMS = {
     "treadle.values": "register",
     "treadle.workflows.plan_execute": "PlanExecute",
     "treadle.workflows.plan_result": "PlanResult",
+    "treadle.workflows.swarm": "Swarm",
+    "treadle.workflows.swarm_result": "SwarmResult SwarmStep",
+    "treadle.workflows.delegate": "delegates",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

@@ -35,7 +35,18 @@ class Finish(Struct, frozen=True):
     output: Any
 
 
-Control = Next | Interrupt | Finish
+class Handoff(Struct, frozen=True):
+    """Hand the conversation over to another member of the swarm, with a message for it.
+
+    It happens once the batch is stored; of several in one reply the first counts. Where nobody of
+    that name may be handed over to, the call is an error that the model sees.
+    """
+
+    agent: str
+    message: str = ""
+
+
+Control = Next | Interrupt | Finish | Handoff
 
 
 class AskApproval(Exception):

@@ -68,14 +68,14 @@ class CallEnded(Entry, frozen=True, tag="call.ended"):
 
     `links` are the results of a chain before the last, which the model does not see. `asks` is
     what the call asked of the loop, with what it gave along: the output of a "finish", the reason
-    of an "interrupt", the error of one that is "fatal".
+    of an "interrupt", whom a "handoff" is to, the error of one that is "fatal".
     """
 
     result: ToolResult
     usage: Usage = NOTHING
     writes: tuple[StateWrite, ...] = ()
     links: tuple[ToolResult, ...] = ()
-    asks: Literal["finish", "interrupt", "fatal"] | None = None
+    asks: Literal["finish", "interrupt", "handoff", "fatal"] | None = None
     given: Plain = None
 
 
@@ -104,6 +104,20 @@ class ChildBegan(Entry, frozen=True, tag="child.began"):
     background: bool = False
     flow: bool = False
     data: Plain = None
+
+
+class ChildLinked(Entry, frozen=True, tag="child.linked"):
+    """An agent was given work in a conversation of its own, which outlives this run.
+
+    `child_run_id` is its run there; `link` is what this run knows it by, and `call_id` the call
+    that asked for it.
+    """
+
+    link: str
+    agent: str
+    conversation_id: str
+    child_run_id: str
+    call_id: str
 
 
 class StepBegan(Entry, frozen=True, tag="step.began"):
@@ -270,6 +284,7 @@ AnyEntry = (
     | StateChanged
     | ChildBegan
     | ChildEnded
+    | ChildLinked
     | StepBegan
     | StepEnded
     | MessageQueued

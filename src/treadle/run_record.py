@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 from msgspec import UNSET, Struct, UnsetType
 
 from treadle.events import StopReason
-from treadle.journal import CancelAsked, RunBegan, RunEnded, Verdict
+from treadle.journal import CancelAsked, RunBegan, RunEnded, StepEnded, Verdict
 from treadle.messages import Message, ToolResult
 from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
@@ -23,7 +24,8 @@ class RunRecord(Struct):
     It ended with `output`, or where that is not set with `text`, that of its last reply; at
     `revision`. `place` is where in the history it began, `results` what its tools gave, `verdicts`
     what was decided on its calls. The turns of a `flow` are those of all its steps, and
-    `input` is what it was asked. A run is superseded when another began before it had ended.
+    `input` is what it was asked; `before` is the last step of the run before it, if that was one. A
+    run is superseded when another began before it had ended.
     """
 
     run_id: str
@@ -47,6 +49,7 @@ class RunRecord(Struct):
     verdicts: dict[str, Verdict] = {}
     flow: bool = False
     input: Message | None = None
+    before: StepEnded | None = None
     last_at: datetime | None = None
     part_from: datetime | None = None
     parts: timedelta = timedelta()
@@ -64,8 +67,8 @@ class RunRecord(Struct):
         return self.parts + max(timedelta(), self.last_at - self.part_from)
 
     @classmethod
-    def begun(cls, entry: RunBegan, place: int) -> Self:
-        """Return the record of a run that begins."""
+    def begun(cls, entry: RunBegan, place: int, steps: Sequence[StepEnded]) -> Self:
+        """Return the record of a run that begins, after one with these steps."""
         return cls(
             entry.run_id,
             entry.agent,
@@ -75,6 +78,7 @@ class RunRecord(Struct):
             place=place,
             flow=entry.flow,
             input=entry.input if entry.flow else None,
+            before=steps[-1] if steps else None,
             part_from=entry.at,
         )
 

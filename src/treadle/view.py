@@ -22,6 +22,7 @@ from treadle.journal import (
     CancelAsked,
     ChildBegan,
     ChildEnded,
+    ChildLinked,
     Forked,
     InboxApplied,
     InboxCarried,
@@ -63,7 +64,7 @@ class View(Dialogue):
     the newest run does in the background, each a view of its own: its history is its own, while
     inbox, state, and each yes that holds, are those of the conversation. A branch of a flow has a
     state of its own, and keeps what was `written` to it. `entered` counts the child runs of the
-    newest run, by name; `steps` are the steps that are over, where it is a flow.
+    newest run, by name; `steps` are a flow's steps that are over, `links` are runs elsewhere.
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,7 @@ class View(Dialogue):
         self.children: dict[str, ChildRun] = {}
         self.entered: dict[str, int] = {}
         self.steps: list[StepEnded] = []
+        self.links: dict[str, ChildLinked] = {}
         self.written: list[StateWrite] | None = None
         self.weighed: tuple[int, int] = (0, 0)
 
@@ -110,8 +112,8 @@ class View(Dialogue):
         if last is not None and last.status in ("running", "paused"):
             last.status = "superseded"
         self.close_calls()
-        self.entered, self.steps, self.children = {}, [], {}
-        self.runs[entry.run_id] = RunRecord.begun(entry, len(self._settled))
+        self.runs[entry.run_id] = RunRecord.begun(entry, len(self._settled), self.steps)
+        self.entered, self.steps, self.children, self.links = {}, [], {}, {}
         self._settled.extend(entry.history)
         if entry.input is not None:
             self._settled.append(entry.input)
@@ -131,10 +133,8 @@ class View(Dialogue):
         self.say(entry.message)
 
     def _call_began(self, entry: CallBegan) -> None:
-        record = self.runs.get(entry.run_id)
-        first = self.open is not None and self.open.begin(entry)
-        if record is not None and first:
-            record.tool_calls += 1
+        if self.open is not None and self.open.begin(entry) and entry.run_id in self.runs:
+            self.runs[entry.run_id].tool_calls += 1
 
     def _call_ended(self, entry: CallEnded) -> None:
         opened, call_id = self.open, entry.result.call_id
@@ -180,7 +180,7 @@ class View(Dialogue):
 
     def _applied(self, entry: InboxApplied) -> None:
         self.close_calls()
-        self._settled.extend(self.mail.taken(entry.ids))
+        self._settled.extend(self.mail.taken(entry))
 
     def _queued(self, entry: MessageQueued) -> None:
         self.mail.queued(entry)
@@ -231,6 +231,7 @@ class View(Dialogue):
     def _forked(self, entry: Forked) -> None:
         self.forked = entry
         self.close_calls()  # nobody decides on them here: the run belongs to the original
+        self.children = {k: v for k, v in self.children.items() if not v.background}
 
     def _suspended(self, entry: RunSuspended) -> None:
         record = self.runs[entry.run_id]
@@ -241,6 +242,9 @@ class View(Dialogue):
 
     def _ended(self, entry: RunEnded) -> None:
         self.runs[entry.run_id].end(entry, self.revision)
+
+    def _linked(self, entry: ChildLinked) -> None:
+        self.links[entry.link] = entry
 
     def _nothing(self, entry: AnyEntry) -> None:
         """Nothing follows from it."""
@@ -253,9 +257,7 @@ class View(Dialogue):
         CallBegan: _call_began,
         CallEnded: _call_ended,
         StateChanged: _write,
-        ChildBegan: _nothing,
-        ChildEnded: _nothing,
-        StepBegan: _nothing,
+        ChildLinked: _linked,
         StepEnded: _stepped,
         MessageQueued: _queued,
         InboxApplied: _applied,
@@ -266,16 +268,16 @@ class View(Dialogue):
         CancelAsked: _cancel,
         ViewReset: _reset,
         Forked: _forked,
-        UnknownEntry: _nothing,
         RunSuspended: _suspended,
         RunEnded: _ended,
+        **dict.fromkeys((ChildBegan, ChildEnded, StepBegan, UnknownEntry), _nothing),
     }
 
 
 class ChildRun(Struct):
-    """What runs inside a run: for a call, or as a step (`call_id` is ""); and how it ended.
+    """What runs inside a run: for a call, else as a step or in the background; how it ended.
 
-    `base` is the state that a branch began with.
+    A branch has the state that it began with as its `base`.
     """
 
     call_id: str
@@ -283,8 +285,7 @@ class ChildRun(Struct):
     ended: ChildEnded | None = None
     agent: str = ""
     background: bool = False
-    branch: bool = False
-    base: dict[str, Plain] = {}
+    base: dict[str, Plain] | None = None
     data: Plain = None
 
 
@@ -317,7 +318,7 @@ def _pass_on(root: View, entry: AnyEntry) -> None:
 def _give(view: View, entry: AnyEntry, above: list[View]) -> None:
     """Let a child run take in an entry. What it uses, all runs `above` it have used, too."""
     record = view.runs[entry.run_id]
-    usage, calls, turns = record.usage, record.tool_calls, record.turns
+    usage, calls, turns, told = record.usage, record.tool_calls, record.turns, len(record.results)
     view.add(entry, own=True)
     if isinstance(entry, CallEnded):
         above[0].artefacts.update(view.artefacts)
@@ -327,6 +328,7 @@ def _give(view: View, entry: AnyEntry, above: list[View]) -> None:
         upper.tool_calls += record.tool_calls - calls
         if upper.flow:
             upper.turns += record.turns - turns
+            upper.results += record.results[told:]
         if spent is not None:
             upper.usage = upper.usage + spent
         if type(entry) not in FROM_OUTSIDE:
@@ -338,7 +340,9 @@ def _end(child: ChildRun, entry: ChildEnded) -> None:
     said = child.view.runs[entry.run_id].text
     child.ended = replace(entry, output=said) if entry.output is UNSET else entry
     if child.call_id or child.background:
+        runs = child.view.runs if child.background else {}  # for whoever asks how it went
         child.view = View()
+        child.view.runs = runs
 
 
 def _enter(above: View, name: str, entry: ChildBegan) -> None:
@@ -346,10 +350,10 @@ def _enter(above: View, name: str, entry: ChildBegan) -> None:
     view = _nested(above, name, entry)
     if entry.call_id and (above.open is None or not above.open.nest(entry.call_id)):
         return
-    base: dict[str, Plain] = {}
-    if entry.branch:
-        base, view.written = view.state.copy(), []
-        view.state = base.copy()
+    base = view.state.copy() if entry.branch else None
+    if base is not None:
+        view.state, view.written = base.copy(), []
+    view.mail = Mailbox() if entry.background else above.mail  # then it is spoken to by itself
     if entry.inherits:
         view.settled.extend(above.settled)
     view.settled.extend(entry.history)
@@ -358,15 +362,8 @@ def _enter(above: View, name: str, entry: ChildBegan) -> None:
     record = view.runs[entry.run_id]
     record.agent, record.flow = entry.agent, entry.flow
     record.input = entry.input if entry.flow else None
-    above.children[name] = ChildRun(
-        entry.call_id,
-        view,
-        agent=entry.agent,
-        background=entry.background,
-        branch=entry.branch,
-        base=base,
-        data=entry.data,
-    )
+    told = entry.agent, entry.background, base, entry.data
+    above.children[name] = ChildRun(entry.call_id, view, None, *told)
 
 
 def _begin_step(above: View, name: str, entry: StepBegan) -> None:
@@ -393,9 +390,8 @@ def _nested(above: View, name: str, entry: ChildBegan | StepBegan) -> View:
     view = View()
     view.mail, view.state = above.mail, above.state
     view.held, view.written = above.held, above.written
-    view.runs[entry.run_id] = RunRecord(
-        entry.run_id, "", entry.at, verdicts=record.verdicts, part_from=entry.at
-    )
+    view.runs[entry.run_id] = nested = RunRecord(entry.run_id, "", entry.at, part_from=entry.at)
+    nested.verdicts = record.verdicts
     return view
 
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from dataclasses import dataclass
 
+from tests.agent.relay import Relay
 from treadle import (
     Agent,
     AuthenticationFailed,
@@ -153,3 +154,7 @@ new_clerk = Agent("clerk", FunctionModel(clerk_replies), tools=[refund_in_words]
 interrupter = Agent("interrupter", FunctionModel(call_human), tools=[ask_human])
 modelless = Agent("modelless")
 number = 3
+
+
+steps = FunctionModel(lambda request: reply(f"Done: {last_text(request)}"))
+relay = Relay("relay", Agent("first", steps), (), Agent("last", steps))

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli import agents
-from treadle import ConfigError
-from treadle.cli.loading import default_model, find_agent, load_agent
+from treadle import Agent, ConfigError
+from treadle.cli.loading import default_model, find_agent, load_agent, single
 from treadle.cli.terminal import Terminal
 from treadle.tools.registry import ToolRegistry
+
+
+def the_agent(reference: str | None, **options: Any) -> Agent[Any, Any]:
+    """What is found, which is one agent."""
+    found = single(find_agent(reference, **options))
+    assert found is not None
+    return found
 
 
 @pytest.fixture
@@ -81,7 +89,7 @@ def nobody() -> Terminal:
 
 def test_options_change_the_agent(nobody: Terminal) -> None:
     """A model and a limit replace the agent's; the agent itself stays."""
-    found = find_agent("tests.cli.agents:adder", model="local:", max_turns=2, terminal=nobody)
+    found = the_agent("tests.cli.agents:adder", model="local:", max_turns=2, terminal=nobody)
 
     assert found.model == "local:"
     assert found.limits.max_turns == 2
@@ -96,14 +104,23 @@ def test_an_agent_without_a_model_gets_the_default(
     assert default_model() == "local:"
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
-    found = find_agent("tests.cli.agents:modelless", model=None, max_turns=None, terminal=nobody)
+    found = the_agent("tests.cli.agents:modelless", model=None, max_turns=None, terminal=nobody)
     assert str(found.model).startswith("openai:")
 
 
 def test_without_a_name_the_assistant_answers(nobody: Terminal) -> None:
     """The built-in assistant reads, and offers nothing that would need a yes nobody can give."""
-    found = find_agent(None, model="local:", max_turns=None, terminal=nobody)
+    found = the_agent(None, model="local:", max_turns=None, terminal=nobody)
 
     assert found.name == "assistant"
     names = ToolRegistry(found.tools).names()
     assert names == ("calculator", "clock", "list_files", "read_file")
+
+
+def test_options_for_one_agent_are_refused(nobody: Terminal) -> None:
+    """What is made of several can be named, with what its members have."""
+    found = find_agent("tests.cli.agents:relay", model=None, max_turns=None, terminal=nobody)
+
+    assert found.name == "relay"
+    with pytest.raises(ConfigError, match="--model is for one agent"):
+        find_agent("tests.cli.agents:relay", model="local:", max_turns=None, terminal=nobody)

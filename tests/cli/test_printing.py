@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 
 from tests.cli import agents
 from treadle import Agent, Overloaded, Retry, RunContext, tool
+from treadle.agent.startable import Startable
 from treadle.cli.printing import EventPrinter, call_in_brief, call_in_full
 from treadle.cli.terminal import Terminal, cut, visible
 from treadle.testing import FunctionModel, ScriptedModel, calls, raises
@@ -20,7 +22,7 @@ class Screen(io.StringIO):
         return True
 
 
-async def shown(agent: Agent, **environment: str) -> str:
+async def shown(agent: Startable[Any, Any], **environment: str) -> str:
     """Run an agent and return what a terminal of 80 columns shows of it."""
     screen = Screen()
     terminal = Terminal(screen, screen, screen, environment)
@@ -166,3 +168,11 @@ async def test_an_agent_that_is_asked_is_told_apart() -> None:
     assert f"{path}#1 is done (answer)" in text
     assert text.count("It is 23.") == 1, "as the result of the call"
     assert text.rstrip().endswith("It said so.\\n") or text.rstrip().endswith("It said so.")
+
+
+async def test_the_text_of_the_step_at_work_is_shown() -> None:
+    """What is made of steps answers by one of them; which of them works is told."""
+    text = await shown(agents.relay, NO_COLOR="1")
+
+    assert "first#1 works on: go\nDone: go\n" in text
+    assert "   last#1 works on: Done: go" in text

@@ -13,7 +13,7 @@ from treadle.agent.output import OUTPUT_TOOL, OutputRejected
 from treadle.agent.sorting import Plan, asked_of, give_back, sort_calls, take_decisions, wake
 from treadle.agent.standing import Standing
 from treadle.agent.work import Work
-from treadle.control import Finish, Interrupt
+from treadle.control import Finish, Handoff, Interrupt
 from treadle.errors import OutputInvalid, ToolAborted
 from treadle.events import ApprovalRequested
 from treadle.messages import ToolCall, ToolResult
@@ -64,7 +64,7 @@ class Actor:
             work.asker.finished(work.budget.turns, reply, final=final)
         plan = await sort_calls(work, standing, ordinary)
         await self._carry_out(plan, standing, reply)
-        while plan.waiting and (take_decisions(work, standing) or wake(work, standing)):
+        while plan.waiting and await self._news(standing):
             outputs, ordinary = self._split(standing)
             plan = await sort_calls(work, standing, ordinary)
             await self._carry_out(plan, standing, None)
@@ -89,6 +89,14 @@ class Actor:
                 f"The model gave no valid output in {self.repairs} tries. The last: {rejected}"
             )
         return ending, limited
+
+    async def _news(self, standing: Standing) -> bool:
+        """Whether somebody has decided by the time that nothing is at work in the background."""
+        work = self._work
+        while not (take_decisions(work, standing) or wake(work, standing)):
+            if work.background is None or not await work.background.changed():
+                return False
+        return True
 
     def _split(self, standing: Standing) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
         """Return the calls that carry the output, and the ordinary ones."""
@@ -125,6 +133,8 @@ class Actor:
         work.runner.notes.update(plan.notes)
         work.runner.answers = standing.answers
         work.runner.asked = standing.asked
+        if work.setup.handoffs:
+            work.runner.handoffs.begin(standing.done.values())
         if len(run) == 1:  # alone, it needs no batch
             begun, batch = [run[0].id], None
         else:
@@ -266,19 +276,19 @@ def _paused(pending: Sequence[PendingCall], standing: Standing, *, stored: bool)
 def _ending_of(outcomes: Sequence[ToolOutcome]) -> tuple[Ending | None, bool]:
     """Return how the run ends by what its calls asked for, and whether one of them failed.
 
-    An interrupt comes first; the first `Finish` counts when no call failed.
+    An interrupt comes first, then the first `Finish` or `Handoff`: a `Finish` when no call failed.
     """
-    pause = finish = None
-    failed = False
+    ending, failed = None, False
     for outcome in outcomes:
         failed = failed or outcome.result.is_error
-        if outcome.control is not None:
-            if isinstance(outcome.control, Interrupt):
-                pause = pause or outcome.control
-            elif isinstance(outcome.control, Finish):
-                finish = finish or outcome.control
-    if pause is not None:
-        return Ending(stop_reason="paused", reason=pause.reason), failed
-    if finish is not None and not failed:
-        return Ending(stop_reason="answer", output=finish.output), failed
-    return None, failed
+    for outcome in outcomes:
+        control = outcome.control
+        if control is None:
+            continue
+        if isinstance(control, Interrupt):
+            return Ending(stop_reason="paused", reason=control.reason), failed
+        if ending is None and isinstance(control, Handoff):
+            ending = Ending(stop_reason="answer", output=control)
+        elif ending is None and isinstance(control, Finish) and not failed:
+            ending = Ending(stop_reason="answer", output=control.output)
+    return ending, failed

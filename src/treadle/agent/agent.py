@@ -52,6 +52,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     the turns or tool calls are used up: one more answer without tools, an error, or a pause.
     `approval` are rules for the calls of all tools, before what each tool's own `approval` says.
     With `planning` it has tools to keep a plan, and is told how: by default, or by your own text.
+    `description` is what models are told that may ask the agent, or hand over to it.
 
     Nothing is looked up until the first run, so that building an agent is cheap.
     """
@@ -72,6 +73,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     store: Store | None = None
     approval: Rules | None = None
     planning: bool | str = False
+    description: str = ""
     _ready: list[RunSetup] = field(
         default_factory=list[RunSetup], init=False, repr=False, compare=False
     )
@@ -178,7 +180,9 @@ SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", "pl
 
 def check_delegates(registry: ToolRegistry) -> None:
     """Find out before a run begins whether an agent that it may ask cannot work."""
-    for delegate in registry.delegates.values():
+    background = registry.background
+    others = () if background is None else background.agents.values()
+    for delegate in (*registry.delegates.values(), *others):
         delegate.definition()
 
 

@@ -17,7 +17,7 @@ from treadle.journal import ApprovalAsked, ApprovalDecided, Verdict
 from treadle.messages import ToolCall
 from treadle.open_calls import OpenCalls, definition_of
 from treadle.ports.approval import Approve, Decision, Decisions, Deny, Edit, PendingCall
-from treadle.ports.children import Delegate, label_of
+from treadle.ports.children import label_of
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.schema_check import SchemaDecoder
@@ -89,9 +89,12 @@ def _asking(view: View, key: str, setup: RunSetup, path: str = "") -> _Asking | 
 def _setup_of(view: View, name: str, setup: RunSetup) -> RunSetup:
     """Return the setup of what runs in a run under this name; branches have that of their flow."""
     child, delegate = view.children[name], None
-    if child.call_id and view.open is not None:
+    background = setup.registry.background
+    if child.background and background is not None:
+        delegate = background.agents.get(child.agent)
+    elif child.call_id and view.open is not None:
         above = next(each for each in view.open.calls if each.id == child.call_id)
-        delegate: Delegate | None = setup.registry.delegates.get(above.name)
+        delegate = setup.registry.delegates.get(above.name)
     elif setup.flow is not None:
         delegate = setup.flow.delegates.get(label_of(name))
     return delegate.resolve(RunOptions()) if isinstance(delegate, AgentDelegate) else setup

@@ -85,8 +85,20 @@ def resolved(work: Work, delegate: Delegate) -> RunSetup:
         raise ToolError("no more runs may be nested here (see Limits.max_depth).")
     if not isinstance(delegate, AgentDelegate):
         raise ConfigError(f"{delegate!r:.60} cannot be run inside a run; only agents can.")
+    if delegate.once and _works_for(work, delegate.name):
+        raise ToolError(f"{delegate.name} waits for this answer; it cannot be asked now.")
     delegate.check_deps(work.start.deps)
     return delegate.resolve(work.setup.passes)
+
+
+def _works_for(work: Work, name: str) -> bool:
+    """Whether this is the work of an agent, or is done for it, inside of one flow."""
+    each: Work | None = work
+    while each is not None and each.setup.flow is None:
+        if each.setup.agent == name:
+            return True
+        each = None if each.origin is None else each.origin.above
+    return False
 
 
 def child_work(
@@ -194,6 +206,8 @@ def _restore(work: Work) -> None:
     work.start_timer()
     work.tool_results = list(record.results)
     work.said, work.steps = record.input, view.steps
+    if work.origin is not None and work.origin.background:
+        work.inbox.waiting.update(view.mail.inbox)
     work.entered = labels(view.entered)
     if view.open is not None:
         work.standing = standing_of(view.open, work.rested.get(work.path, "running"))

@@ -10,10 +10,12 @@ from treadle.agent.begin import begin
 from treadle.agent.children import ChildRuns, enter
 from treadle.agent.ending import Ending
 from treadle.agent.loop import Loop
+from treadle.agent.nesting import BackgroundRuns
 from treadle.agent.result import AnyResult
 from treadle.agent.resume import reopen
 from treadle.agent.settle import settle
 from treadle.agent.stage import run_flow
+from treadle.agent.unbroken import unbroken
 from treadle.agent.work import Work
 from treadle.errors import RunFailed, TreadleError
 from treadle.ports.children import ChildPaused
@@ -27,9 +29,13 @@ async def drive(work: Work) -> AnyResult:
     work.carry_out = drive
     if work.setup.registry.delegates:
         work.children = ChildRuns(work)
+    if work.setup.registry.background is not None:
+        work.background = work.setup.registry.background.open(work)
     try:
         ending = await _open(work)
         if ending is None:
+            if work.background is not None and work.start.resumption is not None:
+                work.background.go_on()
             ending = await (Loop(work).run() if work.setup.flow is None else run_flow(work))
     except asyncio.CancelledError:
         ending = await _cancelled(work)
@@ -39,7 +45,19 @@ async def drive(work: Work) -> AnyResult:
     except Exception as error:  # noqa: BLE001 the border of a run: history is settled, whatever it was
         # What was asked for counts, whatever broke while the run let go.
         ending = await _cancelled(work) if work.interrupted else _failed(error)
+    if work.background is not None:
+        ending = await _by_itself(work, work.background, ending)
     return await settle(work, ending)
+
+
+async def _by_itself(work: Work, background: BackgroundRuns, ending: Ending) -> Ending:
+    """End what works in the background of a run that ends, and return how that ends."""
+    try:
+        await background.close(ending)
+    except asyncio.CancelledError:
+        ending = await _cancelled(work)
+        await unbroken(background.close(ending))
+    return ending
 
 
 async def _open(work: Work) -> Ending | None:

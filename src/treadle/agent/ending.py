@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from treadle.control import Control, Finish, Interrupt
+from treadle.control import Control, Finish, Handoff, Interrupt
 from treadle.errors import NotStorable, ToolError, TreadleError
 from treadle.events import StopReason
 from treadle.journal import CallEnded
 from treadle.messages import ToolCall
 from treadle.tools.outcome import ToolOutcome
-from treadle.values import Plain, json_text, pack, unpack
+from treadle.values import Plain, json_text, pack, register, unpack
 
 NO_OUTPUT: Any = object()
 """Stands for the output of a run that has no answer; None may be one."""
+register(Handoff, name="treadle.Handoff")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,7 +24,8 @@ class Ending:
 
     Without an answer `output` is `NO_OUTPUT`: the result then has the text so far. `error` is what
     a failed run raises. `stored` says that the journal already has the end, `raises` that the
-    run's task was cancelled from outside and must say so.
+    run's task was cancelled from outside and must say so. What a member of a swarm ends with is a
+    `Handoff` when it hands the conversation over.
     """
 
     stop_reason: StopReason
@@ -33,10 +35,15 @@ class Ending:
     stored: bool = False
     raises: bool = False
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether another member of a swarm is to answer."""
+        return isinstance(self.output, Handoff)
+
 
 def signal_of(
     outcome: ToolOutcome,
-) -> tuple[Literal["finish", "interrupt", "fatal"] | None, Plain]:
+) -> tuple[Literal["finish", "interrupt", "handoff", "fatal"] | None, Plain]:
     """Return what a call asked of the loop, as journals keep it."""
     if outcome.fatal is not None:
         return "fatal", str(outcome.fatal) or type(outcome.fatal).__name__
@@ -44,6 +51,8 @@ def signal_of(
         return "finish", storable(outcome.control.output)
     if isinstance(outcome.control, Interrupt):
         return "interrupt", outcome.control.reason
+    if isinstance(outcome.control, Handoff):
+        return "handoff", pack(outcome.control)
     return None, None
 
 
@@ -55,6 +64,8 @@ def outcome_of(call: ToolCall, ended: CallEnded) -> ToolOutcome:
         control = Finish(given)
     elif ended.asks == "interrupt":
         control = Interrupt(str(given))
+    elif isinstance(given, Handoff):
+        control = given
     return ToolOutcome(
         call=call,
         result=ended.result,

@@ -7,12 +7,14 @@ from typing import Any
 
 from treadle.agent.act import MOST_REPAIRS, Actor
 from treadle.agent.ending import Ending
+from treadle.agent.nesting import BackgroundRuns
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
 from treadle.agent.recorder import Recorder
 from treadle.agent.work import Work
 from treadle.errors import OutputInvalid
 from treadle.events import StopReason
 from treadle.messages import Message
+from treadle.ports.children import ChildPaused
 from treadle.ports.model import ModelReply
 
 
@@ -38,12 +40,16 @@ class Final:
             except OutputRejected as error:
                 await self._repair(reply, str(error), stop_reason)
                 return None
+        if work.background is not None:
+            await self._let_finish(work.background, reply)
         goes_on = stop_reason == "answer" and self.goes_on
         work.asker.finished(work.budget.turns, reply, final=not goes_on)
         if goes_on:
             await work.say(reply)
             return None
         ending = await self.before(Ending(stop_reason=stop_reason, output=value, stored=True))
+        if work.background is not None:
+            await work.background.close(ending)
         await work.record_state()
         if work.recorder is not None and not await self._store_answer(work.recorder, reply, ending):
             await work.say(reply)  # somebody steered at the last moment: another turn
@@ -63,7 +69,7 @@ class Final:
         """
         work = self._work
         try:
-            while True:
+            while not (ending.stop_reason == "answer" and self.goes_on):
                 late = work.mail.late()
                 end = recorder.end(
                     ending.stop_reason,
@@ -76,8 +82,8 @@ class Final:
                     reply, (), *late, end, unless_more_than=len(work.inbox.waiting)
                 ):
                     break
-                if ending.stop_reason == "answer" and self.goes_on:
-                    return False
+            else:
+                return False
         except asyncio.CancelledError:
             if not recorder.knows_end:
                 raise
@@ -87,6 +93,16 @@ class Final:
                 work.task.uncancel()
         work.mail.settle()
         return True
+
+    async def _let_finish(self, background: BackgroundRuns, reply: ModelReply) -> None:
+        """Let those in the background end that are waited for; the reply is kept if one pauses."""
+        work = self._work
+        try:
+            await background.finish()
+        except ChildPaused:
+            work.asker.finished(work.budget.turns, reply, final=False)
+            await work.say(reply)
+            raise
 
     async def before(self, ending: Ending) -> Ending:
         """Let middleware see the output before it is final."""

@@ -45,8 +45,6 @@ def flow_setup(
     for only in ("instructions", "output_type"):
         if options.get(only) is not None:
             raise ConfigError(f"{only}= is for one agent; give it to the agents of {name!r}.")
-    found = {option: options.get(option) for option in PASSED}
-    given: Any = {option: value for option, value in found.items() if value is not None}
     own = options.get("limits")
     return RunSetup(
         agent=name,
@@ -63,9 +61,16 @@ def flow_setup(
         retry=_NO_RETRY,
         max_parallel_tools=1,
         flow=flow,
-        passes=given,
+        passes=passed(options),
         reducers=dict(reducers or {}),
     )
+
+
+def passed(options: RunOptions | ResumeOptions) -> RunOptions:
+    """Return the options that are laid over all agents of a flow."""
+    found = {option: options.get(option) for option in PASSED}
+    given: Any = {option: value for option, value in found.items() if value is not None}
+    return given
 
 
 _NO_MODEL, _NO_TOOLS, _NO_RETRY = _NoModel(), ToolRegistry(()), Retry()

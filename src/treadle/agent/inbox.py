@@ -38,12 +38,16 @@ class Receipt:
 
 
 class Inbox:
-    """The messages of one run that wait, in order, and the receipts of those it was handed."""
+    """The messages of one run that wait, in order, and the receipts of those it was handed.
 
-    __slots__ = ("_receipts", "waiting")
+    `heard` are those that the run has taken in.
+    """
+
+    __slots__ = ("_receipts", "heard", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[str, Message] = {}
+        self.heard: list[Message] = []
         self._receipts: dict[str, Receipt] = {}
 
     def put(self, id: str, message: Message) -> None:
@@ -65,4 +69,6 @@ class Inbox:
                     del self.waiting[id]
             if id in self._receipts:
                 self._receipts[id].status = status
+        if status == "applied":
+            self.heard += found
         return found

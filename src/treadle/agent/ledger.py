@@ -41,7 +41,8 @@ class Ledger:
 
     What others append meanwhile (steering, decisions, a cancellation) is taken in. `lost` is called
     when the run must not go on, `cancelled` when somebody asks it to stop. `entered` is whether
-    the journal knows that the run is under way here.
+    the journal knows that the run is under way here. `listeners` are called when others have
+    appended something.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Ledger:
         self._unclaimed = False
         self.entered = False
         self.held: list[AnyEntry] = []
+        self.listeners: list[Callable[[], None]] = []
         self.view = _UNREAD
         self._lock = asyncio.Lock()
         self._ownership = Ownership(store, lost)
@@ -254,10 +256,12 @@ class Ledger:
             if batch.revision > self.view.revision:
                 self.view.take_in(batch.revision, batch.entries)
                 self._hear(batch.entries)
+        for listener in self.listeners:
+            listener()
 
     def _hear(self, entries: Iterable[AnyEntry]) -> None:
         for entry in entries:
-            if isinstance(entry, MessageQueued):
+            if isinstance(entry, MessageQueued) and not entry.path:
                 self.inbox.put(entry.id, entry.message)
             elif isinstance(entry, CancelAsked) and entry.run_id == self.start.run_id:
                 self._cancelled(entry.reason or "Somebody asked the run to stop.")

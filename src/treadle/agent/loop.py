@@ -85,8 +85,13 @@ class Loop:
         """Return how the run ends after a reply's calls, None when it goes on."""
         if ending is None:
             return await self._at_limit("max_tool_calls") if limited else None
-        if ending.stop_reason == "answer" and self._final.goes_on:
-            return None
+        if ending.stop_reason == "answer":
+            if self._work.background is not None:
+                await self._work.background.finish()
+            if ending.hands_over:
+                return ending  # messages that wait are for whoever comes next
+            if self._final.goes_on:
+                return None
         return await self._final.before(ending)
 
     async def _ask(self, request: ModelRequest) -> tuple[ModelReply, tuple[ToolCall, ...]]:

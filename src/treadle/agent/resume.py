@@ -64,6 +64,7 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
     work.start_timer()
     work.tool_results = list(record.results)
     work.said, work.steps = record.input, view.steps
+    work.inbox.heard = view.mail.heard_in(run_id)
     metadata = {name: unpack(value) for name, value in record.metadata.items()}
     work.build(State.from_packed(view.state), metadata)
     ending = answered(record)

@@ -70,7 +70,7 @@ def _complete(work: Work, ending: Ending) -> list[ToolOutcome | Message]:
                 text = CANCELLED if call.id in answers.begun else NOT_BEGUN
                 outcome = ToolOutcome(call=call, result=error_result(call, text), stage="cancelled")
             answers.results[call.id] = outcome.result
-            work.tool_results.append(outcome.result)
+            work.keep(outcome.result)
             unsaid.append(outcome)
         work.close_answers()
     text = "".join(work.asker.partial) if work.opened and ending.output is NO_OUTPUT else ""
@@ -124,7 +124,11 @@ async def _store_end(work: Work, ending: Ending, unsaid: Sequence[ToolOutcome | 
 def _ends(work: Work, ending: Ending) -> bool:
     """Whether the run is over for the journal; a step without an answer can go on."""
     answers = ending.stop_reason in ("answer", "limit")
-    return answers or work.origin is None or not work.origin.resumes
+    if answers or work.origin is None:
+        return True
+    if work.origin.background:
+        return not ending.raises  # else its process ends, and another one goes on with it
+    return not work.origin.resumes
 
 
 def _why(work: Work, ending: Ending) -> str | None:
@@ -150,7 +154,7 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         reason=ending.reason,
         pending=work.pending if ending.stop_reason == "paused" else [],
         artefacts=work.shelf.texts if work.opened else {},
-        plan=_plan(work) if work.opened else None,
+        plan=_plan(work) if work.state is not None and work.state.packed() else None,
         **extras,
     )
 

@@ -70,7 +70,8 @@ class RunSetup:
 
     `planning` is how it is told to plan, "" for one that does not.
     What is made of agents has a `flow` instead of a model and tools of its own. `passes` are the
-    options of a run that are laid over all agents in it, `reducers` are for the state.
+    options of a run that are laid over all agents in it, `reducers` are for the state. `handoffs`
+    are the members of a swarm that its calls may hand over to.
     """
 
     agent: str
@@ -91,6 +92,7 @@ class RunSetup:
     flow: FlowShape | None = None
     passes: RunOptions = field(default_factory=RunOptions)
     reducers: Mapping[str, Reducer] = field(default_factory=dict[str, Reducer])
+    handoffs: tuple[str, ...] = ()
     _definition: list[dict[str, str]] = field(
         default_factory=list[dict[str, str]], init=False, repr=False, compare=False
     )
@@ -110,6 +112,10 @@ class RunSetup:
         if isinstance(self.instructions, str):
             found["instructions"] = short_hash(self.instructions.encode(errors="surrogatepass"))
         found |= definitions_of(self.registry.delegates, (*above, self))
+        if self.registry.background is not None:
+            others = self.registry.background.agents.items()
+            named = {f"delegate {name}": each for name, each in others}
+            found |= definitions_of(named, (*above, self))
         if self.flow is not None:
             found |= self.flow.definition((*above, self))
         return found
@@ -128,12 +134,14 @@ def definitions_of(delegates: Mapping[str, Delegate], above: tuple[object, ...])
 class AgentDelegate:
     """The agent behind a tool or a step: how to resolve it under the options of a run.
 
-    `check_deps` looks at what it is given as `deps`.
+    `check_deps` looks at what it is given as `deps`. One that is asked only `once` is not asked by
+    whoever works for it already.
     """
 
     name: str
     resolve: Callable[[RunOptions], RunSetup]
     check_deps: Callable[[object], None]
+    once: bool = False
 
     def definition(self, above: tuple[object, ...] = ()) -> dict[str, str]:
         """Return a short hash of each thing it is made of; nothing for one that is `above`."""

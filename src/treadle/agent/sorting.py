@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle import events
-from treadle.agent.approval import pending_of, still_means
+from treadle.agent.approval import pending, still_means
 from treadle.agent.standing import Standing
 from treadle.agent.work import Work
 from treadle.errors import ToolError
@@ -227,12 +227,11 @@ def wake(work: Work, standing: Standing) -> bool:
     """Let child runs go on whose calls were decided on meanwhile; return whether there are any."""
     if work.recorder is None or not standing.paused:
         return False
-    view, before = work.recorder.view, standing.paused
+    before, waits = standing.paused, {each.call_id for each in pending(work.recorder.view)}
     standing.paused = {
         call_id: pause
         for call_id, pause in before.items()
-        if {each.call_id for each in pause.pending}
-        <= {each.call_id for each in pending_of(view, call_id)}
+        if {each.call_id for each in pause.pending} <= waits
     }
     return len(standing.paused) < len(before)
 

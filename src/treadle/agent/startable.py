@@ -33,9 +33,13 @@ ASKED: dict[str, Any] = {
 
 
 class Startable(Generic[OutputT, ResultT]):
-    """Whatever answers an input in a run of its own: its `name`, its `store`, and how it is run."""
+    """Whatever answers an input in a run of its own: its `name`, its `store`, and how it is run.
+
+    `description` is what models are told of it, where it has one.
+    """
 
     __slots__ = ()
+    description = ""
 
     if TYPE_CHECKING:
         name: str
@@ -150,7 +154,7 @@ class Startable(Generic[OutputT, ResultT]):
         run, writes into its journal, and spends its budget besides its own; it has its own model,
         tools, middleware and limits. The options are those of `Tool`.
         """
-        told = f"Ask {self.name!r}, another agent; it answers when it is done."
+        told = self.description or f"Ask {self.name!r}, another agent; it answers when it is done."
         return Tool.from_schema(
             self.name if name is None else name,
             told if description is None else description,

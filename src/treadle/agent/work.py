@@ -84,8 +84,7 @@ class Work(Nesting):
         self.setup = setup
         self.start = start
         self.origin = origin
-        above = None if origin is None else origin.above
-        self.path = "" if origin is None else origin.path
+        above, self.path = (None, "") if origin is None else (origin.above, origin.path)
         self.bus: EventBus | NestedBus
         if origin is None:
             self.bus = EventBus(start.run_id, setup.agent)
@@ -99,7 +98,8 @@ class Work(Nesting):
         self.state: State | None = None
         hears = origin is not None and origin.hears
         self.inbox = Inbox() if origin is None or not hears else origin.above.inbox
-        self.mail = Mail(self.inbox, start, self.bus, self.span, passing=hears)
+        passes = hears or (origin is not None and origin.background)
+        self.mail = Mail(self.inbox, start, self.bus, self.span, passing=passes)
         self.recorder: Recorder | None = None
         if above is not None and above.recorder is not None:
             self.recorder = Recorder(above.recorder.ledger, self.path, hears=hears)
@@ -110,7 +110,6 @@ class Work(Nesting):
         self.standing: Standing | None = None
         self.waiting: dict[str, ToolResult] = {}
         self.pending: list[PendingCall] = []
-        self.tool_results: list[ToolResult] = []
         self.task: asyncio.Task[Any] | None = None
         self.cancels = 0
         self.stop: Ending | None = None
@@ -244,7 +243,10 @@ class Work(Nesting):
         if outcome.asked is None and outcome.paused is None:
             if self.answers is not None:
                 self.answers.results[outcome.call.id] = outcome.result
-            self.tool_results += (*outcome.links, outcome.result)
+            if self.origin is None:
+                self.tool_results += (*outcome.links, outcome.result)
+            else:
+                self.keep(*outcome.links, outcome.result)
         if not again:
             self.budget.count_call()
         if outcome.usage is not NOTHING:
@@ -254,7 +256,7 @@ class Work(Nesting):
         """Take in the outcome of a call that did not run, and write it."""
         if self.answers is not None:
             self.answers.results[outcome.call.id] = outcome.result
-        self.tool_results.append(outcome.result)
+        self.keep(outcome.result)
         if self.recorder is not None:
             await self.recorder.call_ended(outcome, ())
 
@@ -291,6 +293,7 @@ class Work(Nesting):
         facts.children = self.children
         facts.path = self.path
         facts.tell_plan = partial(progress.tell, PlanChanged)
+        facts.background = self.background
         self.ctx = RunContext(facts)
         self.ids = CallIds(self.thread, self.path)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
@@ -303,6 +306,7 @@ class Work(Nesting):
             hooks=setup.hooks,
             journal=self.recorder,
             approvals=Approvals(setup.registry, setup.approval, held),
+            handoffs=setup.handoffs,
         )
         if known:
             self.offer_reading()

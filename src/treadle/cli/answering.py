@@ -9,7 +9,7 @@ from typing import Any
 from treadle.agent.result import AnyResult
 from treadle.agent.run import Run
 from treadle.cli.keeping import WayBack
-from treadle.cli.loading import LOCAL_MODEL, AnyAgent
+from treadle.cli.loading import LOCAL_MODEL, AnyAgent, single
 from treadle.cli.printing import EventPrinter, complain
 from treadle.cli.records import event_record, result_record
 from treadle.cli.terminal import Terminal, visible
@@ -47,7 +47,8 @@ def add_form(parser: argparse.ArgumentParser) -> None:
 
 def announce(agent: AnyAgent, terminal: Terminal) -> None:
     """Say to who watches why nothing happens: a local model takes seconds to load."""
-    model = agent.model
+    one = single(agent)
+    model = None if one is None else one.model
     if isinstance(model, str) and model.startswith(LOCAL_MODEL) and terminal.stderr.isatty():
         resolve_model(model, agent=agent.name)  # a wrong name is told, and nothing is loaded
         print("loading the model ...", file=terminal.stderr, flush=True)

@@ -19,7 +19,7 @@ from treadle.agent.run import Run
 from treadle.cli.answering import PAUSED, how_to_go_on
 from treadle.cli.deciding import Deciding, accepted
 from treadle.cli.keeping import WayBack, find_keeping
-from treadle.cli.loading import AnyAgent, find_agent
+from treadle.cli.loading import AnyAgent, find_agent, single
 from treadle.cli.options import add_agent_options, add_conversation
 from treadle.cli.printing import EventPrinter, complain, usage_in_brief
 from treadle.cli.prompt import Prompt
@@ -93,9 +93,9 @@ def chat_command(options: argparse.Namespace, terminal: Terminal) -> int:
     agent = find_agent(
         options.agent, model=options.model, max_turns=options.max_turns, terminal=terminal
     )
-    resolve_model(
-        agent.model, agent=agent.name
-    )  # a wrong name is told now, not at the first question
+    one = single(agent)
+    if one is not None:
+        resolve_model(one.model, agent=one.name)  # a wrong name is told now, not at a question
     keeping = find_keeping(options.store, agent, conversation=options.conversation)
     if options.conversation is not None:
         check_id(options.conversation, "conversation")
@@ -319,17 +319,24 @@ class Chat:
     def _change_model(self, name: str) -> None:
         if name:
             resolve_model(name)
-            self._agent = self._agent.replace(model=name)
+            agent = single(self._agent)
+            if agent is None:
+                raise ConfigError(f"{self._agent.name} is made of several agents with own models.")
+            self._agent = agent.replace(model=name)
             self._way_back = replace(self._way_back, model=name)
         self._say(self._model_name())
 
     def _list_tools(self, _: str) -> None:
-        specs = ToolRegistry(self._agent.tools).specs
+        agent = single(self._agent)
+        specs = ToolRegistry(() if agent is None else agent.tools).specs
         lines = [f"{spec.name}  {''.join(spec.description.splitlines()[:1])}" for spec in specs]
         self._say("\n".join(lines) or "[the agent has no tools]")
 
     def _model_name(self) -> str:
-        model = self._agent.model
+        agent = single(self._agent)
+        if agent is None:
+            return "several agents"
+        model = agent.model
         if isinstance(model, str):
             return model
         profile = profile_of(model)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from treadle.agent.options import OnChange
-from treadle.cli.loading import AnyAgent
+from treadle.cli.loading import AnyAgent, single
 from treadle.cli.printing import call_in_full
 from treadle.cli.terminal import Terminal, visible
 from treadle.errors import ConfigError
@@ -114,7 +114,8 @@ class Deciding:
 
     def __init__(self, terminal: Terminal, agent: AnyAgent) -> None:
         self._terminal = terminal
-        self._registry = ToolRegistry(agent.tools)
+        one = single(agent)
+        self._registry = ToolRegistry(() if one is None else one.tools)
         self._put_off: set[str] = set()
 
     def ask(self, calls: Sequence[PendingCall], known: Collection[str] = ()) -> dict[str, Decision]:

@@ -14,12 +14,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from treadle.agent.agent import Agent
+from treadle.agent.startable import Startable
 from treadle.cli.assistant import assistant
 from treadle.cli.terminal import Terminal
 from treadle.errors import ConfigError
 from treadle.tools.names import likely
 
-AnyAgent = Agent[Any, Any]
+AnyAgent = Startable[Any, Any]
 
 HOSTED_MODEL = "openai:gpt-5.2"
 LOCAL_MODEL = "local:"
@@ -30,17 +31,33 @@ def find_agent(
 ) -> AnyAgent:
     """Return the agent that `module:attribute` names, or the built-in assistant, as asked for.
 
-    `model` replaces the agent's; an agent without a model gets the default one.
+    `model` replaces the agent's; an agent without a model gets the default one. What is made of
+    several agents, such as a swarm, is an agent here; its members keep their models and limits.
 
     Raises:
-        ConfigError: there is no such agent.
+        ConfigError: there is no such agent, or it cannot take what was asked for.
     """
-    agent = assistant(terminal) if reference is None else load_agent(reference)
-    if model is not None or agent.model is None:
-        agent = agent.replace(model=model or default_model())
-    if max_turns is not None:
-        agent = agent.replace(limits=replace(agent.limits, max_turns=max_turns))
-    return agent
+    found = assistant(terminal) if reference is None else load_agent(reference)
+    agent = single(found)
+    if agent is not None:
+        if model is not None or agent.model is None:
+            agent = agent.replace(model=model or default_model())
+        if max_turns is not None:
+            agent = agent.replace(limits=replace(agent.limits, max_turns=max_turns))
+        return agent
+    for option, value in (("--model", model), ("--max-turns", max_turns)):
+        if value is not None:
+            raise ConfigError(
+                f"{option} is for one agent; {reference!r} is made of several, which have their "
+                "own: set it there."
+            )
+    return found
+
+
+def single(agent: AnyAgent) -> Agent[Any, Any] | None:
+    """Return an agent that has a model and tools of its own, None for what is made of several."""
+    found: Any = agent
+    return found if isinstance(agent, Agent) else None
 
 
 def default_model() -> str:
@@ -55,7 +72,7 @@ def load_agent(reference: str) -> AnyAgent:
         ConfigError: that names no agent, or its module cannot be imported.
     """
     found, module = load(reference, kind="agent")
-    if not isinstance(found, Agent):
+    if not isinstance(found, Startable):
         kind = type(found).__name__
         raise ConfigError(
             f"{reference!r} is no agent; its type is {kind}.{_instead('', module, ())}"
@@ -133,7 +150,7 @@ def _modules(folder: str) -> list[str]:
 
 def _instead(attribute: str, module: ModuleType, names: Iterable[str]) -> str:
     """Say what a module has instead: its agents, else the nearest name."""
-    agents = [name for name, value in vars(module).items() if isinstance(value, Agent)]
+    agents = [name for name, value in vars(module).items() if isinstance(value, Startable)]
     if agents:
         return f" Its agents: {', '.join(agents)}."
     return _near(attribute, names) or " It has no agents."

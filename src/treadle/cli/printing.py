@@ -14,9 +14,11 @@ from treadle.events import (
     AnyEvent,
     ApprovalDecided,
     ApprovalRequested,
+    HandedOff,
     ModelFinished,
     ModelRetried,
     ModelStarted,
+    NodeFinished,
     ReasoningDelta,
     TextDelta,
     ToolFinished,
@@ -48,12 +50,14 @@ class EventPrinter:
         self._dims = terminal.paint(terminal.stdout)
         self._open = ""
         self._final = False
+        self._steps: set[str] = set()
 
     def show(self, event: AnyEvent) -> None:
         """Print one event, if it is one to see."""
         if event.path:
             self._show_within(event)
-            return
+            if not self._answers(event):
+                return
         match event:
             case ModelStarted():
                 self.answer = ""
@@ -68,14 +72,28 @@ class EventPrinter:
                     self._write("reasoning", text)
             case ModelRetried(error=error, seconds=seconds):
                 self._aside(f"[{error} Asking again in {seconds:.1f} s.]")
-            case _:
+            case _ if not event.path:
                 self._show_call(event)
+            case _:
+                pass
+
+    def _answers(self, event: AnyEvent) -> bool:
+        """Whether the agent of an event is the one step of a flow at work: it may be the answer."""
+        if isinstance(event, AgentEntered) and not event.call_id:
+            self._steps.add(event.path)
+        elif isinstance(event, AgentLeft):
+            self._steps.discard(event.path)
+        return self._steps == {event.path}
 
     def _show_within(self, event: AnyEvent) -> None:
         """Print what a child run does, but not what it says: its answer is the result of a call."""
         match event:
             case AgentEntered():
-                told = f"works on: {event.input}"
+                told = f"works on: {event.input}" if event.input else "goes on"
+            case HandedOff(source=source, target=target):
+                told = f"{source} hands over to {target}"
+            case NodeFinished(node=node, error=str(error)):
+                told = f"{node} failed: {error}"
             case AgentLeft():
                 told = f"is done ({event.stop_reason})"
             case ToolRequested(name=name, arguments=arguments):

@@ -10,6 +10,7 @@ from treadle.errors import ToolError
 from treadle.limits import Budget
 from treadle.plan import Plan, to_plain
 from treadle.ports.artefacts import Artefacts
+from treadle.ports.background import Background
 from treadle.ports.children import Children
 from treadle.ports.plans import plan_owner, read_plan
 from treadle.state.scoped import Scope, ScopedState, State, StateWrite, WriteGuard
@@ -28,13 +29,15 @@ else:
 class RunFacts:
     """What all contexts of one run share. `report` is how progress reaches the events.
 
-    `artefacts` are set where long outputs are kept, `children` where agents are run for calls.
-    `path` is that of a child run, and `tell_plan` tells watchers of a plan.
+    `artefacts` are set where long outputs are kept, `children` where agents are run for calls,
+    `background` where they work in it. `path` is that of a child run, and `tell_plan` tells
+    watchers of a plan.
     """
 
     __slots__ = (
         "agent",
         "artefacts",
+        "background",
         "budget",
         "children",
         "conversation_id",
@@ -71,6 +74,7 @@ class RunFacts:
         self.children: Children | None = None
         self.path = ""
         self.tell_plan: Callable[[Plan], None] | None = None
+        self.background: Background | None = None
 
     def within(self, state: State) -> RunFacts:
         """Return the same for a part of the run that has a state of its own."""
@@ -206,6 +210,18 @@ class RunContext(Generic[DepsT]):
         self.state.plans.set(owner, to_plain(plan))
         if facts.tell_plan is not None:
             facts.tell_plan(plan)
+
+    @property
+    def background(self) -> Background:
+        """The agents that work in the background of this run.
+
+        Raises:
+            ToolError: none may.
+        """
+        found = self._facts.background
+        if found is None:
+            raise ToolError("No agents may work in the background here.")
+        return found
 
     @property
     def writes(self) -> tuple[StateWrite, ...]:

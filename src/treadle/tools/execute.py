@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec.json import decode as decode_json
 from msgspec.structs import replace
 
-from treadle.control import AskApproval, Control, Interrupt, Next
+from treadle.control import AskApproval, Control, Handoff, Interrupt, Next
 from treadle.errors import NotStorable, ToolAbort, ToolError
 from treadle.events import ApprovalRequested, Stage, ToolFinished, ToolRequested, ToolStarted
 from treadle.ids import new_span_id
@@ -25,7 +25,8 @@ from treadle.ports.observer import Watch
 from treadle.state.scoped import StateWrite, WriteGuard
 from treadle.tools.approval import Approvals, asked_midway, next_question
 from treadle.tools.artefact import fits, fitted, is_short, short_of
-from treadle.tools.failure import CallFailed, decoded, fatal_of, let_down, meant, parsed
+from treadle.tools.failure import CallFailed, cut_off, decoded, fatal_of, let_down, meant, parsed
+from treadle.tools.handoffs import Handoffs
 from treadle.tools.hooks import after_tool, before_tool
 from treadle.tools.outcome import (
     MOST_ERROR_BYTES,
@@ -75,6 +76,7 @@ class ToolRunner:
         "approvals",
         "asked",
         "cut",
+        "handoffs",
         "notes",
         "outer",
         "registry",
@@ -90,8 +92,10 @@ class ToolRunner:
         hooks: Hooks = NO_HOOKS,
         journal: CallJournal | None = None,
         approvals: Approvals | None = None,
+        handoffs: Sequence[str] = (),
     ) -> None:
         self.registry = registry
+        self.handoffs = Handoffs(handoffs)
         self.approvals = Approvals(registry) if approvals is None else approvals
         self._facts = facts
         self._watch = watch
@@ -194,12 +198,7 @@ class ToolRunner:
                 outcome = let_down(first, call, self.registry.get(call.name), error)
                 self._tell_finished(outcome, span, time.perf_counter() - started)
                 return outcome
-            usage, writes = _used(tries)
-            failed = error_result(first, CANCELLED)
-            cancelled = ToolOutcome(
-                call=first, result=failed, usage=usage, writes=writes, stage="cancelled"
-            )
-            self.cut[first.id] = cancelled
+            self.cut[first.id] = cancelled = cut_off(first, CANCELLED, *_used(tries))
             self._tell_finished(cancelled, span, time.perf_counter() - started)
             raise
         if not is_short(outcome.result, self._short):
@@ -245,6 +244,8 @@ class ToolRunner:
             if denial is not None:
                 raise CallFailed(denial, "approval")
         value = await self._call(tool, call, tries, arguments, keywords, span)
+        if isinstance(value, Handoff):
+            value = self.handoffs.judge(value)
         result = _as_result(first, value, tool)
         if self._hooks.after_tool:
             result = await after_tool(self._hooks, tries[-1], call, result)

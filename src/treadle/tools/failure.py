@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from treadle.errors import ToolAbort, ToolError
 from treadle.events import Stage
 from treadle.messages import ToolCall
+from treadle.state.flat import StateWrite
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.outcome import ToolOutcome, cut, error_result
 from treadle.tools.tool import Tool
+from treadle.usage import Usage
 
 SHOWN_SCHEMA = 2_000  # bytes
 
@@ -24,6 +26,12 @@ class CallFailed(Exception):
         super().__init__(text)
         self.stage: Stage = stage
         self.fatal = fatal
+
+
+def cut_off(call: ToolCall, text: str, usage: Usage, writes: tuple[StateWrite, ...]) -> ToolOutcome:
+    """Return the outcome of a call that was cancelled while it ran."""
+    result = error_result(call, text)
+    return ToolOutcome(call=call, result=result, usage=usage, writes=writes, stage="cancelled")
 
 
 def meant(tool: Tool, error: BaseException) -> CallFailed:

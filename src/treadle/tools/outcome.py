@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 from msgspec import Struct
 
-from treadle.control import Control, Finish, Interrupt, Next
+from treadle.control import Control, Finish, Handoff, Interrupt, Next
 from treadle.errors import NotStorable
 from treadle.events import Stage
 from treadle.journal import ApprovalAsked, ApprovalDecided
@@ -91,6 +91,9 @@ def result_of(call: ToolCall, value: object) -> ToolResult:
     if isinstance(value, Interrupt):
         told = value.reason if value.output is None else value.output
         return result_of(call, told)
+    if isinstance(value, Handoff):
+        words = f": {value.message}" if value.message else "."
+        return result_of(call, f"Handed over to {value.agent}{words}")
     if isinstance(value, Shown):
         packed = pack(value.value, f"result of {call.name!r}")
         return ToolResult(call.id, call.name, _cleaned(value.parts), packed=packed)

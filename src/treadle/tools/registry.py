@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec.json import encode as encode_json
 
-from treadle.errors import DuplicateTool
+from treadle.errors import DuplicateTool, InvalidTool
+from treadle.ports.background import Delegates
 from treadle.ports.children import Delegate
 from treadle.ports.model import ToolSpec
 from treadle.ports.tool import ToolProtocol, ToolSource
@@ -23,7 +24,8 @@ class ToolRegistry:
     """An immutable set of tools. `specs` is one tuple object, whose bytes encoders can keep.
 
     `asks` is whether any tool has an `approval`, `least_output` the least `max_output`, `delegates`
-    who does the work of tools in child runs, by the tools' names.
+    who does the work of tools in child runs, by the tools' names; `background` is who may work in
+    the background.
     """
 
     __slots__ = (
@@ -33,6 +35,7 @@ class ToolRegistry:
         "_reading",
         "_tools",
         "asks",
+        "background",
         "delegates",
         "least_output",
         "specs",
@@ -65,6 +68,7 @@ class ToolRegistry:
             for name, found in self._tools.items()
             if found.delegate is not None
         }
+        self.background = _background_of(found_tools)
         self.least_output = min((found.max_output for found in found_tools), default=0)
         self.specs = tuple(
             ToolSpec(name, found.description, found.parameters)
@@ -136,6 +140,19 @@ class ToolRegistry:
             return f"There is no tool {name!r}; no tools are available."
         known = ", ".join(nearest(name, self.names()))
         return f"There is no tool {name!r}. Available, nearest first: {known}."
+
+
+def _background_of(tools: Iterable[Tool]) -> Delegates | None:
+    """Return who may work in the background, by the tools that have to do with it."""
+    found = None
+    for each in tools:
+        if each.delegates is not None and found is not None and each.delegates is not found:
+            raise InvalidTool(
+                f"Tool {each.name!r} is of a second set of delegates; name all agents in one: "
+                "delegates([a, b])."
+            )
+        found = each.delegates or found
+    return found
 
 
 def short_hash(content: bytes) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, overload
 
 from treadle.errors import InvalidTool
+from treadle.ports.background import Delegates
 from treadle.ports.children import Delegate
 from treadle.ports.context import RunContext
 from treadle.ports.tool import ToolProtocol, ToolSource
@@ -54,7 +55,8 @@ class Tool:
     model, to ask somebody whether it shall run again, or to fail.
 
     With a `delegate` a call is a child run of it, which no crash can leave unknown; `function` is
-    what runs where there is no run to be in.
+    what runs where there is no run to be in. With `delegates` it has to do with agents that work in
+    the background: its function finds them in `ctx.background`.
 
     `title` is what events show beside a name that only models need: another name by which people
     know the tool.
@@ -79,6 +81,7 @@ class Tool:
     idempotent: bool = False
     on_unknown: OnUnknown = "tell_model"
     delegate: Delegate | None = None
+    delegates: Delegates | None = None
     title: str = ""
     lane: str = ""
 

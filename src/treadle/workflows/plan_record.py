@@ -25,13 +25,9 @@ PLAN, ANSWER, STEP = "plan", "answer", "step:"
 
 
 class Thought(Struct, frozen=True, omit_defaults=True):
-    """What the journal keeps of what a planner did: how many messages that steer it knew.
-
-    Those begin at `place` in the history.
-    """
+    """What the journal keeps of what a planner did: how many messages that steer it knew."""
 
     heard: int = 0
-    place: int = 0
 
 
 class Tried(Struct, frozen=True, omit_defaults=True):
@@ -69,18 +65,9 @@ class PlanRecord:
         return replans_in(self.stage.steps)
 
     @property
-    def heard(self) -> int:
-        """How many messages that steer were taken in since there is a plan."""
-        thoughts = list(_thoughts(self.stage.steps))
-        if not thoughts:
-            return 0
-        said = self.stage.work.thread[thoughts[0].place :]
-        return sum(message.role == "user" for message in said)
-
-    @property
     def has_news(self) -> bool:
         """Whether messages were taken in that the planner has not seen."""
-        heard = self.heard
+        heard = len(self.stage.work.inbox.heard)
         return all(thought.heard < heard for thought in _thoughts(self.stage.steps))
 
     @property
@@ -106,8 +93,7 @@ class PlanRecord:
 
     def thought(self) -> Thought:
         """Return what is to be kept of what a planner does now."""
-        place = len(self.stage.work.thread) if self.plan is None else 0
-        return Thought(self.heard, place)
+        return Thought(len(self.stage.work.inbox.heard))
 
     def put(self, plan: Plan) -> StateWrite:
         """Let this be the plan, tell it, and return what is to be written of it."""

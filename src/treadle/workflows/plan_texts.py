@@ -28,10 +28,10 @@ def first_plan(tools: Sequence[str], most: int, requirements: Sequence[str]) -> 
         [
             "Make a plan for the request above. Do not carry it out, and do not answer it.",
             (
-                f"The plan has a goal and {steps}. Another agent carries out the steps, each in a run "
-                "of its own that knows nothing but the goal, its step, and the results of the steps "
-                "that it depends on. Steps that do not depend on each other are carried out at the "
-                "same time. You write the answer from their results, when all of them are done."
+                f"The plan has a goal and {steps}. Another agent carries out the steps, each in a "
+                "run of its own that knows nothing but the goal, its step, and the results of the "
+                "steps that it depends on. Steps that do not depend on each other are carried out "
+                "at the same time. You write the answer from their results, when all are done."
             ),
             _tools_told(tools),
             *_required(requirements),
@@ -89,8 +89,8 @@ def last_words(plan: Plan, results: Mapping[str, str]) -> str:
             told_of(plan, results),
             (
                 "Write the answer to all that was asked above, from these results. It is the only "
-                "thing that the user sees: say what they want to know, not how the work was divided, "
-                "and say so where something could not be done."
+                "thing that the user sees: say what they want to know, not how the work was "
+                "divided, and say so where something could not be done."
             ),
         ]
     )
