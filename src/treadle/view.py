@@ -275,10 +275,7 @@ class View(Dialogue):
 
 
 class ChildRun(Struct):
-    """What runs inside a run: for a call, else as a step or in the background; how it ended.
-
-    A branch has the state that it began with as its `base`.
-    """
+    """What runs in a run: for a call, as a step, in the background; the `base` of a branch's state."""
 
     call_id: str
     view: View
