@@ -275,7 +275,7 @@ class View(Dialogue):
 
 
 class ChildRun(Struct):
-    """What runs in a run: for a call, as a step, in the background; the `base` of a branch's state."""
+    """What runs in a run: for a call, as a step, in the background; `base` is a branch's state."""
 
     call_id: str
     view: View
