@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from treadle import Agent, ModelReply, ModelRequest, PlanExecute, RunContext, Usage, tool
 from treadle.testing import FunctionModel, calls, reply
@@ -89,7 +90,7 @@ class Kitchen:
 
     async def _chef(self, request: ModelRequest) -> Any:
         said = asked(request)
-        self.requests.append(request)
+        self.requests.append(replace(request, messages=list(request.messages)))
         if said.startswith("The work is over."):
             self.told.append("answer")
             self.answers += 1
@@ -102,7 +103,7 @@ class Kitchen:
         step = step_in(request)
         turn = sum(m.role == "assistant" for m in request.messages)
         self.told.append(f"{step} {turn}")
-        self.requests.append(request)
+        self.requests.append(replace(request, messages=list(request.messages)))
         if self._cooks is not None:
             said = self._cooks(step, request)
             if hasattr(said, "__await__"):

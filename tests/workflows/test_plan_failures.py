@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.workflows.kitchen import THREE, Kitchen, asked, draft
-from treadle import Limits, MemoryStore, ModelRequest, RunContext, State, tool
+from treadle import Limits, MemoryStore, ModelRequest, RunContext, State, Usage, tool
 from treadle.errors import Overloaded, RunFailed, StoreUnavailable
 from treadle.events import NodeFinished, PlanChanged
 from treadle.testing import reply
@@ -272,11 +272,16 @@ async def test_a_reducer_settles_what_steps_write() -> None:
 
 async def test_a_limit_of_the_whole_run_stops_it() -> None:
     """What a resume with more goes on from."""
-    made, store = Kitchen(THREE), MemoryStore()
+
+    def cooks(step: str, request: ModelRequest) -> Any:
+        return reply("a done", usage=Usage(input_tokens=5_000)) if step == "a" else None
+
+    made, store = Kitchen(THREE, cooks=cooks), MemoryStore()
     result = await made.kitchen.run(
-        "Go.", store=store, run_id="r", limits=Limits(max_turns=None, max_tokens=4_000)
+        "Go.", store=store, run_id="r", limits=Limits(max_turns=None, max_tokens=5_040)
     )
     assert result.stop_reason == "budget"
+    assert [step.id for step in result.steps] == ["a"]
     more = await made.kitchen.resume("r", store=store, limits=Limits(max_turns=None))
     assert more.stop_reason == "answer"
     assert more.replans == 0
