@@ -135,6 +135,8 @@ if TYPE_CHECKING:
         Condition,
     )
     from treadle.workflows.graph.result import GraphResult, NodeStep
+    from treadle.workflows.plan_execute import PlanExecute
+    from treadle.workflows.plan_result import PlanResult
     from treadle.workflows.swarm import Swarm
     from treadle.workflows.swarm_result import SwarmResult, SwarmStep
 
@@ -225,7 +227,9 @@ __all__ = [
     "PendingCall",
     "Plan",
     "PlanChanged",
+    "PlanExecute",
     "PlanInvalid",
+    "PlanResult",
     "PlanStep",
     "PluginFailed",
     "Price",
@@ -332,6 +336,8 @@ _ROOMS = {
     "treadle.workflows.graph.context": "GraphView NodeContext",
     "treadle.workflows.graph.edges": "END ON_FAILURE ON_SUCCESS ON_TOOL_CALL START Condition",
     "treadle.workflows.graph.result": "GraphResult NodeStep",
+    "treadle.workflows.plan_execute": "PlanExecute",
+    "treadle.workflows.plan_result": "PlanResult",
     "treadle.workflows.swarm": "Swarm",
     "treadle.workflows.swarm_result": "SwarmResult SwarmStep",
     "treadle.workflows.delegate": "delegates",
