@@ -148,7 +148,7 @@ class Treadle:
             "forecaster", Fixed(forecasting), instructions=INSTRUCTIONS, tools=[get_weather]
         )
         self._fan = (
-            Graph("fan", max_steps=BRANCHES + 10, limits=LIMITS)
+            Graph("fan", max_steps=BRANCHES + 10)
             .add_node("branch", self._forecaster)
             .add_node("join", joined)
             .add_map("each", over=lambda _: QUESTIONS, node="branch", join="join", limit=BRANCHES)
