@@ -275,14 +275,14 @@ class View(Dialogue):
 
 
 class ChildRun(Struct):
-    """What runs inside a run: for a call, else as a step or in the background; how it ended."""
+    """What runs in a run: for a call, as a step, in the background; `base` is a branch's state."""
 
     call_id: str
     view: View
     ended: ChildEnded | None = None
     agent: str = ""
     background: bool = False
-    branch: bool = False
+    base: dict[str, Plain] | None = None
     data: Plain = None
 
 
@@ -347,8 +347,9 @@ def _enter(above: View, name: str, entry: ChildBegan) -> None:
     view = _nested(above, name, entry)
     if entry.call_id and (above.open is None or not above.open.nest(entry.call_id)):
         return
-    if entry.branch:
-        view.state, view.written = dict(view.state), []
+    base = view.state.copy() if entry.branch else None
+    if base is not None:
+        view.state, view.written = base.copy(), []
     view.mail = Mailbox() if entry.background else above.mail  # then it is spoken to by itself
     if entry.inherits:
         view.settled.extend(above.settled)
@@ -358,7 +359,7 @@ def _enter(above: View, name: str, entry: ChildBegan) -> None:
     record = view.runs[entry.run_id]
     record.agent, record.flow = entry.agent, entry.flow
     record.input = entry.input if entry.flow else None
-    told = entry.agent, entry.background, entry.branch, entry.data
+    told = entry.agent, entry.background, base, entry.data
     above.children[name] = ChildRun(entry.call_id, view, None, *told)
 
 

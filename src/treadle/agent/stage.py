@@ -315,11 +315,14 @@ def _opened(stage: Stage, step: Step, data: Plain, *, branch: bool) -> ChildBega
 
 
 def _scope(stage: Stage, step: Step, data: Plain, *, branch: bool) -> Stage:
-    state = stage.state.branch() if branch else stage.state
-    if step.found is not None:
-        data = step.found.data
+    found = step.found
+    state = stage.state
+    if branch:
+        state = state.branch(None if found is None else found.base)
+    if found is not None:
+        data = found.data
         if branch:
-            state.apply(step.found.view.written or ())
+            state.apply(found.view.written or ())
     scope = Stage(stage.work, step, state=state)
     scope.data = data
     return scope

@@ -91,13 +91,13 @@ class State:
                 )
         self._reducers |= reducers
 
-    def branch(self) -> Branch:
+    def branch(self, base: Mapping[str, Plain] | None = None) -> Branch:
         """Return a copy for one parallel branch: what is written there stays there.
 
-        It sees what is here now and has the same reducers; `treadle.state.merge` brings the
-        branches back together.
+        It sees what is here now, or the packed values that it began with when it is built again,
+        and has the same reducers; `treadle.state.merge` brings the branches back together.
         """
-        return Branch(self.packed(), self._reducers)
+        return Branch(self.packed() if base is None else dict(base), self._reducers)
 
     def packed(self) -> dict[str, Plain]:
         """Return every key with its value in plain form, which is not to be changed."""
@@ -245,6 +245,13 @@ class Branch(State):
         with self._lock:
             if key in self:
                 self.apply((StateWrite(key, deleted=True),))
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Let what was written to these keys count for nothing when branches are merged."""
+        with self._lock:
+            for key in keys:
+                self._before.pop(key, None)
+                self._raw.pop(key, None)
 
     def apply(self, writes: Iterable[StateWrite]) -> None:
         """Take over what was written to this branch before, or elsewhere; reducers stay out."""
