@@ -69,7 +69,7 @@ class Work(Nesting):
     that carries it out, whose caller had cancelled it `cancels` times before. `opened` is whether
     the run has begun. `written` is how many of the context's writes the journal has. `reads` is
     whether the model is offered to read long outputs. `waiting` has what stands for the results of
-    calls that a paused run waits for.
+    calls that a paused run waits for. `timed` is whether there is a deadline, here or above.
     """
 
     ctx: RunContext
@@ -92,6 +92,7 @@ class Work(Nesting):
             self.bus = NestedBus(origin.above.bus, setup.agent, origin.path, origin.call.span)
         self.span = new_span_id()
         self.began = time.perf_counter()
+        self.timed = setup.limits.deadline is not None or (above is not None and above.timed)
         is_flow = setup.flow is not None
         self.budget = Budget(setup.limits, None if above is None else above.budget, flow=is_flow)
         self.thread = start.history
@@ -197,6 +198,8 @@ class Work(Nesting):
 
     def seconds_left(self) -> float | None:
         """Return how long the run may still take, or None without a deadline here or above."""
+        if not self.timed:
+            return None
         own, deadline = None, self.setup.limits.deadline
         if deadline is not None:
             own = deadline.total_seconds() - (time.perf_counter() - self.began)
