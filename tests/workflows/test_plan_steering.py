@@ -251,7 +251,6 @@ async def test_a_fork_is_a_conversation_of_its_own() -> None:
     conversation = await Conversation.open("c", store=store)
     for revision in range(1, (await store.head("c")).revision + 1):
         copy = await conversation.fork(revision=revision)
-        assert (await copy.view()).children == {}
         again = await Kitchen(THREE).kitchen.run("Again.", store=store, conversation=copy.id)
         assert again.output == whole.output
         assert len(again.steps) == 3
