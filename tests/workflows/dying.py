@@ -64,16 +64,18 @@ def _dead(owner: str) -> str:
     return f"{owner.rpartition('@')[0]}@{place}/999999999-1"
 
 
-async def die_after(appends: int, runnable: Startable[Any, Any], store: Any, **options: Any) -> bool:
+async def die_after(
+    appends: int, runnable: Startable[Any, Any], store: Any, **options: Any
+) -> bool:
     """Run in a process that dies at this append, and say whether it did; else it has answered."""
-    dying = DyingStore(store, appends)
+    dying: Any = DyingStore(store, appends)
     task = asyncio.ensure_future(runnable.run("Go.", store=dying, run_id="r", **options))
     return await _ends(task, dying)
 
 
 async def resume_and_die(appends: int, runnable: Startable[Any, Any], store: Any) -> bool:
     """Go on in a process that dies, too."""
-    dying = DyingStore(store, appends)
+    dying: Any = DyingStore(store, appends)
     task = asyncio.ensure_future(runnable.resume("r", store=dying).result())
     return await _ends(task, dying)
 

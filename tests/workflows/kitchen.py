@@ -84,9 +84,7 @@ class Kitchen:
             "cook", FunctionModel(self._cook), tools=[mark, *tools], **dict(cook or {})
         )
         self.planner = Agent("chef", FunctionModel(self._chef))
-        self.kitchen = PlanExecute(
-            "kitchen", planner=self.planner, executor=self.cook, **options
-        )
+        self.kitchen = PlanExecute("kitchen", planner=self.planner, executor=self.cook, **options)
 
     async def _chef(self, request: ModelRequest) -> Any:
         said = asked(request)

@@ -13,8 +13,17 @@ from tests.agent.parts import check_answered
 from tests.agent.test_children_crashes import histories
 from tests.workflows.dying import die_after, resume_and_die
 from tests.workflows.kitchen import SIX, Kitchen, asked, draft
-from treadle import Conversation, MemoryStore, ModelRequest, PlanResult, open_store
+from treadle import (
+    Conversation,
+    MemoryStore,
+    ModelRequest,
+    PlanResult,
+    RunContext,
+    open_store,
+    tool,
+)
 from treadle.journal import ChildBegan, ModelReplied, StepEnded
+from treadle.testing import calls
 from treadle.view import View
 
 
@@ -115,9 +124,7 @@ async def test_after_a_crash_at_any_append(places: Any, kind: str) -> None:
         made, store = kitchen(kind), places()
         died = await die_after(appends, made.kitchen, store, conversation="c")
         asked_before = len(made.told)
-        known = [
-            e for b in await store.read("c") for e in b.entries if isinstance(e, ModelReplied)
-        ]
+        known = [e for b in await store.read("c") for e in b.entries if isinstance(e, ModelReplied)]
         result = await made.kitchen.resume("r", store=store)
         assert asked_before - len(known) <= 3 + (kind == "changing"), "one for each step at work"
         await check(store, made, result, whole)
@@ -140,34 +147,40 @@ async def test_after_two_crashes(second: int) -> None:
         await check(store, made, result, whole)
 
 
+def seeded(store: MemoryStore) -> tuple[Kitchen, list[Any]]:
+    """Return a plan of six steps that somebody steers, once, and the receipt of that."""
+    receipts: list[Any] = []
+
+    async def steer(step: str, request: ModelRequest) -> None:
+        if step == "knead" and not receipts:
+            receipts.append(None)
+            conversation = await Conversation.open("c", store=store)
+            receipts[0] = await conversation.steer("With seeds.")
+
+    def plans(request: ModelRequest) -> str:
+        changed = asked(request).startswith("The plan has to change")
+        return draft({"seeds": []} if changed else SIX)
+
+    return Kitchen(plans, cooks=steer), receipts
+
+
 @pytest.mark.e2e
 async def test_a_message_that_was_accepted_is_heard_after_a_crash() -> None:
     """J8: once, wherever the process died."""
     appends, died, heard = 0, True, 0
     while died:
         appends += 1
-        store, steered = MemoryStore(), list[Any]()
-
-        async def steer(step: str, request: ModelRequest) -> None:
-            if step == "knead" and not steered:
-                steered.append(None)
-                conversation = await Conversation.open("c", store=store)
-                steered[0] = await conversation.steer("With seeds.")
-
-        def plans(request: ModelRequest) -> str:
-            changed = asked(request).startswith("The plan has to change")
-            return draft({"seeds": []} if changed else SIX)
-
-        made = Kitchen(plans, cooks=steer)
+        store = MemoryStore()
+        made, receipts = seeded(store)
         died = await die_after(appends, made.kitchen, store, conversation="c")
         result = await made.kitchen.resume("r", store=store)
-        roles = [m.text for m in result.messages]
-        if steered and steered[0] is not None:
+        if receipts and receipts[0] is not None:
             heard += 1
-            assert roles == ["Go.", "With seeds.", result.output]
+            said = [message.text for message in result.messages]
+            assert said == ["Go.", "With seeds.", result.output]
             assert "seeds" in [step.id for step in result.steps]
             assert result.replans == 1
-            assert await steered[0].refresh() == "applied"
+            assert await receipts[0].refresh() == "applied"
         assert result.stop_reason == "answer"
         assert all(times == 1 for times in Counter(made.did).values())
     assert heard > 20
@@ -176,8 +189,6 @@ async def test_a_message_that_was_accepted_is_heard_after_a_crash() -> None:
 @pytest.mark.e2e
 async def test_branches_are_built_again_as_they_began() -> None:
     """What others have merged meanwhile is a conflict after a crash, as it is without one."""
-    from treadle import RunContext, tool
-    from treadle.testing import calls
 
     def make() -> Kitchen:
         @tool(idempotent=True)

@@ -23,6 +23,7 @@ from treadle import (
 )
 from treadle.events import PlanChanged, SteerApplied
 from treadle.journal import InboxApplied
+from treadle.testing import calls
 
 
 class Slow:
@@ -73,10 +74,7 @@ async def test_steering_changes_the_plan_after_the_step_under_way() -> None:
     assert not any("With seeds." in m.text for r in cooks for m in r.messages)
     assert sum(isinstance(e, SteerApplied) for e in events) == 2
     paths = {
-        e.path
-        for b in await store.read("c")
-        for e in b.entries
-        if isinstance(e, InboxApplied)
+        e.path for b in await store.read("c") for e in b.entries if isinstance(e, InboxApplied)
     }
     assert paths == {""}
 
@@ -104,15 +102,14 @@ async def test_messages_while_the_answer_is_written(on_steer: Any, replans: int)
     """J8: the run goes on, or the next one begins with them, or they are dropped."""
     begun, go = asyncio.Event(), asyncio.Event()
     made = Kitchen(THREE, {"d": []}, max_replans=replans)
-    chef = made.planner.model
-    assert chef is not None
+    chef: Any = made.planner.model
 
     class Waiting:
         async def complete(self, request: ModelRequest) -> Any:
             if asked(request).startswith("The work is over") and not go.is_set():
                 begun.set()
                 await go.wait()
-            return await chef.complete(request)  # pyright: ignore[reportAttributeAccessIssue]
+            return await chef.complete(request)
 
     kitchen = made.kitchen.replace(planner=made.planner.replace(model=Waiting()))
     store = MemoryStore()
@@ -167,8 +164,6 @@ def asking(*steps: str) -> tuple[Any, Any, list[str]]:
         did.append(what)
         return f"{what} paid"
 
-    from treadle.testing import calls
-
     def cooks(step: str, request: ModelRequest) -> Any:
         if step in steps and request.messages[-1].role != "tool":
             return calls(("p", "pay", {"what": step}))
@@ -209,9 +204,7 @@ async def test_steering_a_paused_run() -> None:
     await made.kitchen.run("Go.", store=store, run_id="r", conversation="c")
     conversation = await Conversation.open("c", store=store)
     receipt = await conversation.steer("With seeds.")
-    result = await made.kitchen.resume(
-        "r", store=store, decisions={"step:a#1/cook#1:p": Approve()}
-    )
+    result = await made.kitchen.resume("r", store=store, decisions={"step:a#1/cook#1:p": Approve()})
     assert await receipt.refresh() == "applied"
     assert [step.id for step in result.steps] == ["a", "d"]
 
@@ -271,9 +264,7 @@ async def test_a_definition_that_changed() -> None:
     decisions = {"step:b#1/cook#1:p": Approve()}
     with pytest.raises(DefinitionChanged, match="more"):
         await other.kitchen.resume("r", store=store, decisions=decisions)
-    result = await other.kitchen.resume(
-        "r", store=store, decisions=decisions, on_change="accept"
-    )
+    result = await other.kitchen.resume("r", store=store, decisions=decisions, on_change="accept")
     assert result.stop_reason == "answer"
     assert did == ["b"]
 
@@ -284,8 +275,9 @@ async def test_options_of_the_run_are_for_all_agents() -> None:
 
     class Asked:
         async def complete(self, request: ModelRequest) -> Any:
-            model = made.cook.model if "Your step" in str(request.messages) else made.planner.model
-            return await model.complete(request)  # pyright: ignore
+            cooks = "Your step" in str(request.messages)
+            model: Any = made.cook.model if cooks else made.planner.model
+            return await model.complete(request)
 
     kitchen = made.kitchen.replace(
         planner=made.planner.replace(model=None), executor=made.cook.replace(model=None)
