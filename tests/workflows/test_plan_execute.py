@@ -356,7 +356,7 @@ async def test_a_swarm_carries_steps_out() -> None:
 async def test_a_member_of_a_swarm_asks_it() -> None:
     """As a colleague, who answers."""
     made = Kitchen(THREE)
-    asks = calls(("t", "consult_kitchen", {"message": "Bread"}))
+    asks = calls(("t", "consult_kitchen", {"input": "Bread"}))
     one = Agent(
         "one",
         FunctionModel(
