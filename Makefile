@@ -132,11 +132,14 @@ crash: .venv/.setup ## kill runs at every append, on every durable store (about 
 hangs: .venv/.setup ## 1,000 hung tools in a row, each killed (about two minutes)
 	TREADLE_HANGS=1000 $(PYTEST) -s tests/tools/test_processes_hangs.py
 
-bench: .venv/.setup ## speed, as ratios to a hand-written floor
+bench: .venv/.setup ## speed, as ratios to a hand-written floor (PEERS=PYTHON measures others too)
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.stores $(STORES)
+	$(BIN)/python -m benchmarks.stores $(WITH_PEERS)
+	$(BIN)/python -m benchmarks.workflows $(WITH_PEERS)
 	$(BIN)/python -m benchmarks.protocols
 	$(BIN)/python -m benchmarks.isolation
+
+WITH_PEERS := $(if $(PEERS),--peers $(PEERS))
 
 clean: ## remove everything that the commands here made
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

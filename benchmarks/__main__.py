@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.lab import LANES, LabError, open_lab
+from benchmarks.lab import LANES, LabError, open_lab, tell_progress
 from benchmarks.measures import MEASURES, OWN_ONLY
 from benchmarks.table import Row, render
 from benchmarks.work import WrongWork
@@ -52,7 +52,7 @@ def main() -> int:
             except (LabError, WrongWork) as error:
                 failed.append(name)
                 print(f"\nbenchmarks: {name}: {error}", file=sys.stderr)
-        lab.tell_progress("")
+        tell_progress("")
     print(render(rows))
     if options.json is not None:
         write_outcome(options.json, options.rounds, rows)

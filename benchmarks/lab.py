@@ -55,12 +55,14 @@ Reports = Mapping[str, Sequence[Sequence[Report]]]
 
 
 class Worker:
-    """One worker process."""
+    """One worker process, of this interpreter or of another."""
 
-    def __init__(self, module: str, arguments: Sequence[str]) -> None:
+    def __init__(
+        self, module: str, arguments: Sequence[str] = (), python: str = sys.executable
+    ) -> None:
         self.module = module
-        self._process = subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
-            [sys.executable, "-m", module, *arguments],
+        self._process = subprocess.Popen(  # noqa: S603 - our own module, the user's interpreter
+            [python, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=surroundings(),
@@ -103,7 +105,6 @@ class Lab:
         self.lanes = lanes
         self._stack = stack
         self._workers: dict[str, Worker] = {}
-        self._on_terminal = sys.stderr.isatty()
 
     def worker(self, name: str) -> Worker:
         """Return the worker of a lane (or `in_process`), started at its first use.
@@ -140,7 +141,7 @@ class Lab:
                     if piece < loads[lane].slices:
                         report = self.worker(lane).order(job, loads[lane].count)
                         reports[lane][-1].append(report)
-            self.tell_progress(f"{job}: round {number + 1} of {self.rounds}")
+            tell_progress(f"{job}: round {number + 1} of {self.rounds}")
         return reports
 
     def run_cold(self, program: str) -> float:
@@ -173,12 +174,6 @@ class Lab:
         with urlopen(f"{self.provider}/counts") as response:  # noqa: S310 - our own provider
             return msgspec.json.decode(response.read(), type=dict[str, int])["connections"]
 
-    def tell_progress(self, what: str) -> None:
-        """Say on the terminal how far things are, over what was said before."""
-        if self._on_terminal:
-            sys.stderr.write(f"\r\x1b[K{what}")
-            sys.stderr.flush()
-
 
 def surroundings() -> dict[str, str]:
     """Return the environment of processes that are measured: they read compiled modules.
@@ -209,6 +204,13 @@ def open_lab(*, rounds: int, lanes: Sequence[str]) -> Generator[Lab]:
             raise LabError(f"the provider did not start: exit code {provider.wait()}")
         address = f"http://127.0.0.1:{int(port)}"
         yield Lab(address, rounds=rounds, lanes=lanes, stack=stack)
+
+
+def tell_progress(what: str) -> None:
+    """Say on the terminal how far things are, over what was said before."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{what}")
+        sys.stderr.flush()
 
 
 def rotated(lanes: Sequence[str], by: int) -> Sequence[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from benchmarks.lab import Lab, LabError, Load, Reports, rotated
+from benchmarks.lab import Lab, LabError, Load, Reports, rotated, tell_progress
 from benchmarks.table import Row, Spread, pairwise, spread
 from benchmarks.work import CALLS
 from benchmarks.worker import Report
@@ -115,7 +115,7 @@ def memory(lab: Lab) -> Sequence[Row]:
             with lab.fresh_worker(lane) as worker:
                 report = worker.order("memory", runs)
             held[lane].append(report.figures[0] / 1024)
-        lab.tell_progress(f"memory: round {number + 1} of {lab.rounds}")
+        tell_progress(f"memory: round {number + 1} of {lab.rounds}")
     what = f"memory of one of {CROWD} runs at once"
     return [_excess("memory", what, "KiB", held, limit=20)]
 
@@ -172,7 +172,7 @@ def imports(lab: Lab) -> Sequence[Row]:
     for number in range(lab.rounds):
         for name, program in programs.items():
             costs[name].append(lab.run_python("-c", program)[0] * 1e3)
-        lab.tell_progress(f"import: round {number + 1} of {lab.rounds}")
+        tell_progress(f"import: round {number + 1} of {lab.rounds}")
     whole = _difference(costs["treadle"], costs["bare"])
     names = _difference(costs["names"], costs["bare"])
     return [
@@ -199,7 +199,7 @@ def cold(lab: Lab) -> Sequence[Row]:
     for number in range(lab.rounds):
         for program, figures in costs.items():
             figures.append(lab.run_cold(program) * 1e3)
-        lab.tell_progress(f"cold: round {number + 1} of {lab.rounds}")
+        tell_progress(f"cold: round {number + 1} of {lab.rounds}")
     samples: Samples = {lane: costs[program] for program, lane in programs.items()}
     rows = [_ratio("cold", "a cold process to its answer", "ms", samples, limit=1.6)]
     if "treadle" in lab.lanes:

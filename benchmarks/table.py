@@ -59,7 +59,11 @@ def pairwise(ours: Sequence[float], theirs: Sequence[float]) -> Spread:
 def render(rows: Sequence[Row]) -> str:
     """Return the rows as a table."""
     lines = [("", "floor", "treadle", "openai SDK", "SDK /", "judged", "target", "")]
-    lines += [_cells(row) for row in rows]
+    return aligned(lines + [_cells(row) for row in rows])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells as text, in columns."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

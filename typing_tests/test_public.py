@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict, assert_type
 
-from treadle import Agent, RunContext, RunResult, Scope, State, Tool, tool
+from treadle import (
+    ON_FAILURE,
+    Agent,
+    Graph,
+    GraphView,
+    NodeContext,
+    RunContext,
+    RunResult,
+    Scope,
+    State,
+    Tool,
+    tool,
+)
 from treadle.state import Branch, TypedView
 from treadle.testing import ScriptedModel
 
@@ -44,16 +56,49 @@ async def results() -> None:
     assert_type(numbers.run_sync("hi").output, list[int])
 
 
+def tools() -> None:
+    assert_type(plain, Tool)
+    assert_type(with_context, Tool)
+
+
 class Story(TypedDict):
     topic: str
+    lines: list[str]
 
 
 def state() -> None:
     assert_type(State().branch(), Branch)
-    assert_type(TypedView(Story).read(State(), Scope.GRAPH), Story)
     assert_type(TypedView(Invoice).read(State(), Scope.GRAPH).number, str)
 
 
-def tools() -> None:
-    assert_type(plain, Tool)
-    assert_type(with_context, Tool)
+def write_line(ctx: NodeContext[Story]) -> str:
+    assert_type(ctx.values, Story)
+    ctx.update(lines=["It rains."])
+    return assert_type(ctx.values["topic"], str)
+
+
+async def illustrate(ctx: NodeContext[Story]) -> bytes:
+    return ctx.values["topic"].encode()
+
+
+def about_weather(view: GraphView[Story]) -> bool:
+    return assert_type(view.values, Story)["topic"] == "rain"
+
+
+def graphs() -> None:
+    model = ScriptedModel(["hello"])
+    named = assert_type(Graph("story", state=Story), Graph[Story])
+    assert_type(named.add_node("write", write_line).add_node("draw", illustrate), Graph[Story])
+    named.add_node("tell", Agent("teller", model), input=lambda s: f"About {s.values['topic']}")
+    named.add_router("route", {"draw": about_weather}, default="tell")
+    named.add_edge("write", "draw", when=lambda s: s.values["lines"] == [])
+    named.add_edge("write", "tell", when=ON_FAILURE | about_weather)
+    named.add_edge("draw", to=lambda s: s.values["topic"])
+    named.add_map("each", over=lambda s: s.values["lines"], node="draw", join="tell")
+    assert_type(named.validate(), list[str])
+    assert_type(Graph[Story]("story"), Graph[Story])
+
+    named.add_edge("draw", to=lambda s: s.values["lines"])  # pyright: ignore[reportArgumentType] no ID
+    named.add_node("wrong", lambda ctx: ctx.values["nothing"])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownLambdaType]
+    other = Graph("other", state=Invoice)
+    other.add_node("write", write_line)  # pyright: ignore[reportArgumentType] another state

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
         ConversationFinalized,
         ConversationNotFound,
         CorruptJournal,
+        DeadEnd,
         DefinitionChanged,
         DuplicateTool,
+        GraphInvalid,
         IncompleteReply,
         InvalidId,
         InvalidInput,
@@ -122,6 +124,17 @@ if TYPE_CHECKING:
     from treadle.usage import Price, Usage
     from treadle.values import register
     from treadle.workflows.delegate import delegates
+    from treadle.workflows.graph.build import Graph
+    from treadle.workflows.graph.context import GraphView, NodeContext
+    from treadle.workflows.graph.edges import (
+        END,
+        ON_FAILURE,
+        ON_SUCCESS,
+        ON_TOOL_CALL,
+        START,
+        Condition,
+    )
+    from treadle.workflows.graph.result import GraphResult, NodeStep
     from treadle.workflows.plan_execute import PlanExecute
     from treadle.workflows.plan_result import PlanResult
     from treadle.workflows.swarm import Swarm
@@ -130,6 +143,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "END",
+    "ON_FAILURE",
+    "ON_SUCCESS",
+    "ON_TOOL_CALL",
+    "START",
     "Agent",
     "AgentEntered",
     "AgentLeft",
@@ -144,6 +162,7 @@ __all__ = [
     "BadReply",
     "BranchConflict",
     "Citation",
+    "Condition",
     "ConfigError",
     "ContentFiltered",
     "ContextOverflow",
@@ -152,6 +171,7 @@ __all__ = [
     "ConversationFinalized",
     "ConversationNotFound",
     "CorruptJournal",
+    "DeadEnd",
     "DefinitionChanged",
     "DelegateFinished",
     "DelegateStarted",
@@ -162,6 +182,10 @@ __all__ = [
     "File",
     "FileStore",
     "Finish",
+    "Graph",
+    "GraphInvalid",
+    "GraphResult",
+    "GraphView",
     "HandedOff",
     "Handoff",
     "Hosted",
@@ -192,6 +216,8 @@ __all__ = [
     "NewerJournal",
     "Next",
     "NoModel",
+    "NodeContext",
+    "NodeStep",
     "NotStorable",
     "Observer",
     "OutputDelta",
@@ -270,13 +296,13 @@ _ROOMS = {
     "treadle.errors": (
         "AuthenticationFailed BadReply BranchConflict ConfigError ContentFiltered ContextOverflow "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
-        "DefinitionChanged DuplicateTool IncompleteReply InvalidId InvalidInput "
-        "InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey ModelError "
-        "ModelFilesError ModelTimeout "
-        "NewerJournal NoModel NotStorable OutputInvalid Overloaded PlanInvalid PluginFailed "
-        "RateLimited RevisionConflict RunError RunFailed RunNotFound RunSuperseded StateInvalid "
-        "StoreError "
-        "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel UnknownType"
+        "DeadEnd DefinitionChanged DuplicateTool GraphInvalid IncompleteReply InvalidId "
+        "InvalidInput InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey "
+        "ModelError ModelFilesError ModelTimeout NewerJournal NoModel NotStorable "
+        "OutputInvalid Overloaded PlanInvalid PluginFailed RateLimited RevisionConflict "
+        "RunError RunFailed RunNotFound RunSuperseded StateInvalid StoreError "
+        "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel "
+        "UnknownType"
     ),
     "treadle.events": (
         "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested "
@@ -306,6 +332,10 @@ _ROOMS = {
     "treadle.tools.tool": "Tool tool",
     "treadle.usage": "Price Usage",
     "treadle.values": "register",
+    "treadle.workflows.graph.build": "Graph",
+    "treadle.workflows.graph.context": "GraphView NodeContext",
+    "treadle.workflows.graph.edges": "END ON_FAILURE ON_SUCCESS ON_TOOL_CALL START Condition",
+    "treadle.workflows.graph.result": "GraphResult NodeStep",
     "treadle.workflows.plan_execute": "PlanExecute",
     "treadle.workflows.plan_result": "PlanResult",
     "treadle.workflows.swarm": "Swarm",

@@ -9,6 +9,7 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── DuplicateTool            two tools of one name
 │   ├── InvalidTool              a function or schema that cannot become a tool
 │   ├── PluginFailed             a plugin cannot be loaded; none of its group is
+│   ├── GraphInvalid             a graph that cannot run; .problems says why
 │   ├── InvalidId                a conversation or run ID with forbidden characters
 │   └── InvalidInput             nothing to say, or arguments of a run that contradict
 ├── ModelError                   a model request failed
@@ -21,6 +22,7 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── ContextOverflow          the request is larger than the model's window
 │   └── ContentFiltered          a refusal or a filter, never an answer
 ├── RunError                     a run could not end well
+│   ├── DeadEnd                  no edge of a graph leads on
 │   ├── RunFailed                anything unforeseen inside the run
 │   ├── LimitReached             a limit with on_limit="error"
 │   ├── ToolAborted              a tool raised ToolAbort, or failed with on_error="fail"
@@ -50,7 +52,7 @@ TreadleError                     .result: what a run had when it failed, or None
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -93,6 +95,14 @@ class InvalidTool(ConfigError):
 
 class PluginFailed(ConfigError):
     """A plugin cannot be loaded, or its server not be reached; none of its group is loaded."""
+
+
+class GraphInvalid(ConfigError):
+    """A graph cannot run; `problems` says all that is wrong with it, in words."""
+
+    def __init__(self, message: str, *, problems: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems) or (message,)
 
 
 class InvalidId(ConfigError):
@@ -178,6 +188,10 @@ class ContentFiltered(ModelError):
 
 class RunError(TreadleError):
     """A run could not end well; `.result` holds what there is."""
+
+
+class DeadEnd(RunError):
+    """A node of a graph succeeded, and no edge leads on from it."""
 
 
 class RunFailed(RunError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from typing import TYPE_CHECKING, Any, Generic
 
 from treadle.errors import ToolError
@@ -80,8 +79,22 @@ class RunFacts:
         """Return the same for a part of the run that has a state of its own."""
         if state is self.state:
             return self
-        found = copy(self)
-        found.state = state
+        found = RunFacts(
+            run_id=self.run_id,
+            conversation_id=self.conversation_id,
+            agent=self.agent,
+            deps=self.deps,
+            metadata=self.metadata,
+            budget=self.budget,
+            state=state,
+            report=self.report,
+        )
+        found.artefacts, found.children, found.background = (
+            self.artefacts,
+            self.children,
+            self.background,
+        )
+        found.path, found.tell_plan = self.path, self.tell_plan
         return found
 
 

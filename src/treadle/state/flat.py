@@ -246,6 +246,13 @@ class Branch(State):
             if key in self:
                 self.apply((StateWrite(key, deleted=True),))
 
+    def forget(self, keys: Iterable[str]) -> None:
+        """Let what was written to these keys count for nothing when branches are merged."""
+        with self._lock:
+            for key in keys:
+                self._before.pop(key, None)
+                self._raw.pop(key, None)
+
     def apply(self, writes: Iterable[StateWrite]) -> None:
         """Take over what was written to this branch before, or elsewhere; reducers stay out."""
         with self._lock:

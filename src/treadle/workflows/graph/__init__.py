@@ -1,0 +1,1 @@
+"""Graphs: nodes, the edges between them, and parallel branches that join again."""

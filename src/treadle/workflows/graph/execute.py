@@ -1,0 +1,158 @@
+"""What carries out the run of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from treadle.agent.ending import Ending
+from treadle.agent.result import AnyResult
+from treadle.agent.setup import definitions_of
+from treadle.agent.stage import Stage
+from treadle.agent.startable import Startable
+from treadle.agent.steps import StepEnd
+from treadle.journal import MessageAdded, StateChanged
+from treadle.messages import Message
+from treadle.ports.children import Delegate, label_of
+from treadle.state import Reducer, Scope, StateWrite
+from treadle.state.typed import TypedView
+from treadle.values import json_text
+from treadle.workflows.graph.edges import START
+from treadle.workflows.graph.fingerprint import fingerprint
+from treadle.workflows.graph.layout import Layout
+from treadle.workflows.graph.nodes import RunnableNode
+from treadle.workflows.graph.places import OUTERMOST, Places
+from treadle.workflows.graph.records import steps_of
+from treadle.workflows.graph.result import GraphResult, NodeStep
+from treadle.workflows.graph.visits import Stopped
+from treadle.workflows.graph.walker import Course, Walker, begun
+
+
+class GraphFlow:
+    """Carries out the runs of a graph as it stands; `start_at` is where one begins, if not at START.
+
+    A node is a step of its name, the branches of a fan-out or a map are scopes in its step.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        layout: Layout,
+        *,
+        max_steps: int,
+        typed: TypedView[Any] | None,
+        reducers: Mapping[str, Reducer],
+        start_at: str = "",
+    ) -> None:
+        self._name = name
+        self._layout = layout
+        self._max_steps = max_steps
+        self._typed = typed
+        self._reducers = reducers
+        self._start_at = start_at
+        self._walks: WeakKeyDictionary[Stage, Walker] = WeakKeyDictionary()
+        self._delegates: dict[str, Delegate] = {
+            node.id: node.work.delegate
+            for node in layout.nodes.values()
+            if isinstance(node, RunnableNode) and isinstance(node.work, Startable)
+        }
+
+    @property
+    def delegates(self) -> Mapping[str, Delegate]:
+        """Who does the work of the nodes that can be run, by node."""
+        return self._delegates
+
+    def definition(self, above: tuple[object, ...]) -> dict[str, str]:
+        """Return a short hash of each node and edge, and of what the nodes' agents are made of."""
+        return fingerprint(self._layout) | definitions_of(self._delegates, above)
+
+    async def run(self, stage: Stage) -> Ending:
+        """Walk from where the run is to its end."""
+        places = Places(stage.work.path) if stage.work.path else OUTERMOST
+        if not stage.steps and not stage.open:
+            await self._begin(stage, places)
+        walk = self._walks[stage] = Walker(self._course(stage, places), stage)
+        try:
+            await walk.go()
+        except Stopped as stop:
+            ending = stop.ending
+            if ending.stop_reason == "limit":
+                ending.output = stage.state.get(places.current)
+                _answer(stage, ending.output)
+            return ending
+        output = stage.state.get(places.current)
+        _answer(stage, output)
+        return Ending(stop_reason="answer", output=output)
+
+    def extras(self, stage: Stage) -> tuple[type[AnyResult], dict[str, Any]]:
+        """Return the class of the result, and what it has of the walk."""
+        walk = self._walks.get(stage)
+        if walk is None:
+            renamed = stage.work.renamed
+            pairs = steps_of(_visits(stage), Places(stage.work.path), renamed)
+            steps = [each for step, inner in pairs for each in (step, *inner)]
+        else:
+            steps = walk.steps
+        return GraphResult, _told(steps)
+
+    def _course(self, stage: Stage, places: Places) -> Course:
+        return Course(
+            self._name,
+            self._layout,
+            self._delegates,
+            max_steps=self._max_steps,
+            typed=self._typed,
+            places=places,
+            renamed=stage.work.renamed,
+        )
+
+    async def _begin(self, stage: Stage, places: Places) -> None:
+        """Write the run's input into the state, and forget what nodes gave in a run before."""
+        if places.within:
+            own = {
+                places.within + key: reducer
+                for key, reducer in self._reducers.items()
+                if key.startswith(Scope.GRAPH)
+            }
+            stage.state.declare(own)
+        said = stage.input
+        writes: tuple[StateWrite, ...] = ()
+        if not self._start_at or said is not None:
+            nodes = () if self._start_at else self._layout.nodes
+            text = "" if said is None else said.text
+            writes = begun(stage.state, places, nodes, text)
+            stage.state.apply(writes)
+        if self._start_at:
+            step = stage.begin(START)
+            stage.end(step, StepEnd(writes=writes, to=self._start_at, data=[0.0]))
+            await stage.save()
+        elif stage.recorder is not None:
+            run_id, at = stage.work.start.run_id, datetime.now(UTC)
+            stage.recorder.hold(StateChanged(run_id=run_id, at=at, writes=writes))
+
+
+def _visits(stage: Stage) -> list[Any]:
+    return [each for each in stage.steps if label_of(each.step) != START]
+
+
+def _told(steps: list[NodeStep]) -> dict[str, Any]:
+    return {
+        "execution_path": [step.node for step in steps],
+        "steps": steps,
+        "success": all(step.ok for step in steps),
+    }
+
+
+def _answer(stage: Stage, output: object) -> None:
+    """Say the output: with the end of the run it becomes part of the conversation."""
+    if output is None:
+        return
+    message = Message.assistant(json_text(output))
+    if not message.parts:
+        return
+    stage.work.thread.append(message)
+    if stage.recorder is not None:
+        run_id, at = stage.work.start.run_id, datetime.now(UTC)
+        stage.recorder.hold(MessageAdded(run_id=run_id, at=at, message=message))

@@ -1,0 +1,84 @@
+"""What a visit of a node came to, and how the journal keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import UNSET, Struct, UnsetType, convert, to_builtins
+from msgspec.structs import replace
+
+from treadle.agent.steps import StepEnd
+from treadle.journal import StepEnded
+from treadle.ports.children import Pause, label_of
+from treadle.state import StateWrite
+from treadle.usage import NOTHING, Usage
+from treadle.values import Plain
+from treadle.workflows.graph.places import Places
+from treadle.workflows.graph.result import NodeStep
+
+
+class Came(Struct, kw_only=True):
+    """What a visit came to.
+
+    `cause` is what made it fail. `usage` is what a function added itself, `spent` that with what
+    runs in the node used. `inner` are the visits of the branches that it opened, `chosen` is where
+    a router goes, and `ends` whether nothing comes after it. `pause` is for after it.
+    """
+
+    ok: bool = True
+    error: str = ""
+    cause: Exception | None = None
+    output: Plain | UnsetType = UNSET
+    writes: tuple[StateWrite, ...] = ()
+    usage: Usage = NOTHING
+    spent: Usage = NOTHING
+    turns: int = 0
+    tool_calls: int = 0
+    inner: Sequence[NodeStep] = ()
+    chosen: str = ""
+    ends: bool = False
+    pause: Pause | None = None
+
+
+def step_end(came: Came, to: str, seconds: float) -> StepEnd:
+    """Return how the journal keeps it."""
+    data: list[Plain] = [round(seconds, 6)]
+    if came.turns or came.inner or came.tool_calls:
+        spent = None if came.spent is NOTHING else to_builtins(came.spent)
+        data += [came.turns, came.tool_calls, spent, [to_builtins(each) for each in came.inner]]
+    return StepEnd(
+        ok=came.ok, error=came.error, usage=came.usage, writes=came.writes, to=to, data=data
+    )
+
+
+def steps_of(
+    ended: Iterable[StepEnded], places: Places, renamed: Mapping[str, str], branch: str = ""
+) -> Iterator[tuple[NodeStep, list[NodeStep]]]:
+    """Yield the visits that the journal tells of, each with those of the branches it opened."""
+    for each in ended:
+        label = label_of(each.step)
+        seconds, turns, calls, spent, inner = [*cast("list[Any]", each.data), 0, 0, None, ()][:5]
+        key = places.output(label)
+        yield (
+            NodeStep(
+                node=renamed.get(label, label),
+                ok=each.ok,
+                output=next((write.value for write in each.writes if write.key == key), None),
+                error=each.error,
+                next=renamed.get(each.to, each.to),
+                branch=branch,
+                usage=each.usage if spent is None else convert(spent, Usage),
+                tool_calls=calls,
+                turns=turns,
+                seconds=seconds,
+            ),
+            [_renamed(convert(found, NodeStep), renamed) for found in inner],
+        )
+
+
+def _renamed(step: NodeStep, renamed: Mapping[str, str]) -> NodeStep:
+    if not renamed:
+        return step
+    node, after = renamed.get(step.node, step.node), renamed.get(step.next, step.next)
+    return replace(step, node=node, next=after)
