@@ -200,12 +200,9 @@ class Work(Nesting):
         """Return how long the run may still take, or None without a deadline here or above."""
         if not self.timed:
             return None
-        own, deadline = None, self.setup.limits.deadline
-        if deadline is not None:
-            own = deadline.total_seconds() - (time.perf_counter() - self.began)
-        if self.origin is None:
-            return own
-        above = self.origin.above.seconds_left()
+        deadline, passed = self.setup.limits.deadline, time.perf_counter() - self.began
+        own = None if deadline is None else deadline.total_seconds() - passed
+        above = None if self.origin is None else self.origin.above.seconds_left()
         return own if above is None else above if own is None else min(own, above)
 
     async def say(
