@@ -18,6 +18,7 @@ from treadle import (
     PlanInvalid,
     PlanResult,
     State,
+    Swarm,
 )
 from treadle.errors import ConfigError
 from treadle.events import (
@@ -66,7 +67,7 @@ async def test_steps_are_carried_out_in_the_order_of_their_dependencies() -> Non
     assert result.plan is not None
     assert result.plan.done
     assert [step.id for step in result.plan.steps] == list(SIX)
-    assert [step.result for step in result.plan.steps][0] == "bake done"
+    assert result.plan.steps[0].result == "bake done"
     assert result.replans == 0
 
 
@@ -330,6 +331,41 @@ async def test_it_is_the_executor_of_another() -> None:
     assert result.output == "All is done."
     assert [step.turns for step in result.steps] == [6, 6]
     assert result.turns == 14
+
+
+async def test_a_swarm_carries_steps_out() -> None:
+    """The planner is told the tools of its members."""
+    asks = calls(("t", "transfer_to_two", {"message": "yours"}))
+    swarm = Swarm(
+        "team",
+        agents=[
+            Agent("one", FunctionModel(lambda request: asks), tools=Kitchen().cook.tools),
+            Agent("two", FunctionModel(lambda request: reply("two did it"))),
+        ],
+    )
+    planner = ScriptedModel([draft({"a": [], "b": []}), "All is done."])
+    plan = PlanExecute("p", planner=planner, executor=swarm)
+    store = MemoryStore()
+    result = await plan.run("Go.", store=store, run_id="r")
+    assert [step.output for step in result.steps] == ["two did it"] * 2
+    assert "- mark: Mark a step." in planner.requests[0].messages[-1].text
+    again = await plan.resume("r", store=store)
+    assert again.steps == result.steps
+
+
+async def test_a_member_of_a_swarm_asks_it() -> None:
+    """As a colleague, who answers."""
+    made = Kitchen(THREE)
+    asks = calls(("t", "consult_kitchen", {"input": "Bread"}))
+    one = Agent(
+        "one",
+        FunctionModel(
+            lambda request: asks if len(request.messages) == 1 else reply(last_text(request))
+        ),
+    )
+    result = await Swarm("team", agents=[one, made.kitchen]).run("Go.")
+    assert "It is done" in result.output
+    assert made.told.count("answer") == 1
 
 
 async def test_without_a_store_it_is_the_same() -> None:

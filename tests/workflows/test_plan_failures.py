@@ -10,9 +10,9 @@ import pytest
 
 from tests.workflows.kitchen import THREE, Kitchen, asked, draft
 from treadle import Limits, MemoryStore, ModelRequest, RunContext, State, Usage, tool
-from treadle.errors import Overloaded, RunFailed, StoreUnavailable
+from treadle.errors import BranchConflict, Overloaded, RunFailed, StoreUnavailable
 from treadle.events import NodeFinished, PlanChanged
-from treadle.testing import reply
+from treadle.testing import calls, reply
 
 
 def broken(*steps: str) -> Any:
@@ -220,8 +220,6 @@ async def test_steps_that_write_the_same_key_conflict(policy: Any) -> None:
         await both.wait()
         return value
 
-    from treadle.testing import calls
-
     def cooks(step: str, request: ModelRequest) -> Any:
         if request.messages[-1].role == "tool":
             return f"{step} done"
@@ -229,8 +227,6 @@ async def test_steps_that_write_the_same_key_conflict(policy: Any) -> None:
 
     made = Kitchen({"a": [], "b": []}, {"z": []}, cooks=cooks, tools=[write], on_failure=policy)
     if policy == "fail":
-        from treadle.errors import BranchConflict
-
         with pytest.raises(BranchConflict, match="session::shared"):
             await made.kitchen.run("Go.")
         return
@@ -248,8 +244,6 @@ async def test_a_reducer_settles_what_steps_write() -> None:
         """Write."""
         ctx.state.session.set("all", [value])
         return value
-
-    from treadle.testing import calls
 
     def cooks(step: str, request: ModelRequest) -> Any:
         if request.messages[-1].role == "tool":

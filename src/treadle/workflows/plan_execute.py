@@ -142,8 +142,8 @@ class PlanExecute(Startable[str, PlanResult]):
 
 def _check_number(option: str, given: object, least: int) -> None:
     most = MOST_STEPS if option == "max_steps" else None
-    is_number = isinstance(given, int) and not isinstance(given, bool)
-    if is_number and given >= least and (most is None or given <= most):
+    number = given if isinstance(given, int) and not isinstance(given, bool) else -1
+    if number >= least and (most is None or number <= most):
         return
     up_to = "on" if most is None else f"to {most}"
     raise ConfigError(f"{option}={given!r:.60}: give a whole number from {least} {up_to}.")

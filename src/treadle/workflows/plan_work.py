@@ -186,7 +186,8 @@ class PlanWork:
         status = "completed"
         if error is not None:
             status = "skipped" if self._rules.on_failure == "skip" else "blocked"
-        result: AnyResult | None = getattr(came, "result", None) if _failed(came) else came
+        result = came.result if isinstance(came, TreadleError) else came
+        result = None if isinstance(result, Exception) else result
         output = UNSET if error is not None or result is None else result.output
         text = "" if output is UNSET else shortened(text_of(output), MOST_KEPT)
         early = EARLY if result is not None and result.stop_reason == "limit" else ""
@@ -222,10 +223,6 @@ class PlanWork:
 
 def _step_of(scope: Stage) -> Step:
     return cast(Step, scope.step)
-
-
-def _failed(came: Came) -> bool:
-    return isinstance(came, Exception)
 
 
 def _error_in(came: Came) -> str | None:
