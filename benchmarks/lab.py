@@ -25,6 +25,7 @@ MODULES: Mapping[str, str] = {
     "treadle": "benchmarks.treadle_loop",
     "sdk": "benchmarks.sdk_loop",
     "in_process": "benchmarks.in_process",
+    "flow_served": "benchmarks.flow_served",
 }
 
 

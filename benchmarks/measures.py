@@ -146,6 +146,21 @@ def asking(lab: Lab) -> Sequence[Row]:
     ]
 
 
+def branches(lab: Lab) -> Sequence[Row]:
+    """100 branches of a graph at once, each an agent of five turns, against as many single runs."""
+    worker = lab.worker("flow_served")
+    for job in ("singles", "branches"):
+        worker.order(job, 1)
+    reports = [(worker.order("branches", 3), worker.order("singles", 3)) for _ in range(lab.rounds)]
+    cpu = spread(branch.cpu / single.cpu for branch, single in reports)
+    wall = spread(branch.wall / single.wall for branch, single in reports)
+    what = "100 branches of five turns, to as many single runs at once"
+    return [
+        _own("branches", what, "x", cpu, limit=1.15),
+        _own("branches", f"{what}, by the clock", "x", wall, limit=1.15),
+    ]
+
+
 def build(lab: Lab) -> Sequence[Row]:
     """Making an agent with three tools that are ready."""
     worker = lab.worker("in_process")
@@ -220,12 +235,13 @@ MEASURES: Mapping[str, Measure] = {
     "memory": memory,
     "step": step,
     "asking": asking,
+    "branches": branches,
     "build": build,
     "import": imports,
     "cold": cold,
 }
 
-OWN_ONLY = ("step", "asking", "build", "import")
+OWN_ONLY = ("step", "asking", "branches", "build", "import")
 """Measures that have no floor: they need Treadle itself."""
 
 

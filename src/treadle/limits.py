@@ -89,12 +89,13 @@ UNLIMITED = 2**62
 class Budget:
     """What a run has used and may still use; a child's use counts in every ancestor too.
 
-    `counts_spending` is whether tokens or money are limited here or above. The budget of a `flow`
+    `counts_spending` is whether tokens or money are limited here or above, `counts_calls` whether
+    tool calls are, `shares_turns` whether the turns of a flow are. The budget of a `flow`
     counts the turns of all its steps, which are no deeper than it is itself.
     """
 
     __slots__ = (
-        "_spent",
+        "counts_calls",
         "counts_spending",
         "flow",
         "limits",
@@ -102,6 +103,8 @@ class Budget:
         "reserved_calls",
         "reserved_cost",
         "reserved_tokens",
+        "shares_turns",
+        "spent",
         "tool_calls",
         "turns",
     )
@@ -113,23 +116,31 @@ class Budget:
         self.counts_spending: bool = limits.counts_spending or (
             parent is not None and parent.counts_spending
         )
+        self.counts_calls: bool = limits.max_tool_calls is not None or (
+            parent is not None and parent.counts_calls
+        )
+        self.shares_turns: bool = (flow and limits.max_turns is not None) or (
+            parent is not None and parent.shares_turns
+        )
         self.turns = 0
         self.tool_calls = 0
         self.reserved_calls = 0
         self.reserved_tokens = 0
         self.reserved_cost = NO_MONEY
-        self._spent = NOTHING
+        self.spent = NOTHING
 
     @property
     def usage(self) -> Usage:
         """What was used so far."""
-        return replace(self._spent, tool_calls=self.tool_calls)
+        return replace(self.spent, tool_calls=self.tool_calls)
 
     def turns_left(self) -> int:
         """Return how many more model calls may be made."""
         most = self.limits.max_turns
-        left = UNLIMITED if most is None else max(0, most - self.turns)
-        return left if self.parent is None else min(left, self.parent.shared_turns_left())
+        left = UNLIMITED if most is None else most - self.turns
+        if self.shares_turns and self.parent is not None:
+            left = min(left, self.parent.shared_turns_left())
+        return left if left > 0 else 0
 
     def shared_turns_left(self) -> int:
         """Return how many more model calls the steps of flows from here on up may make."""
@@ -158,6 +169,8 @@ class Budget:
 
     def tool_calls_left(self) -> int | None:
         """Return how many more tool calls may run, or None when they are not limited."""
+        if not self.counts_calls:
+            return None
         own = None
         if self.limits.max_tool_calls is not None:
             own = max(0, self.limits.max_tool_calls - self.tool_calls - self.reserved_calls)
@@ -208,16 +221,18 @@ class Budget:
 
     def spend(self, usage: Usage) -> None:
         """Count what was used, here and above."""
-        self._spent = usage if self._spent is NOTHING else self._spent + usage
-        self.tool_calls += usage.tool_calls
-        if self.parent is not None:
-            self.parent.spend(usage)
+        each: Budget | None = self
+        while each is not None:
+            each.spent = usage if each.spent is NOTHING else each.spent + usage
+            each.tool_calls += usage.tool_calls
+            each = each.parent
 
     def count_call(self) -> None:
         """Count a tool call, here and above."""
-        self.tool_calls += 1
-        if self.parent is not None:
-            self.parent.count_call()
+        each: Budget | None = self
+        while each is not None:
+            each.tool_calls += 1
+            each = each.parent
 
     def hold_calls(self, number: int) -> None:
         """Set aside tool calls that are about to run, here and above; negative gives them back."""
@@ -227,7 +242,7 @@ class Budget:
 
     def restore(self, usage: Usage, turns: int, tool_calls: int) -> None:
         """Go on with what was used before; those above go on with it by themselves."""
-        self._spent = replace(usage, tool_calls=0)
+        self.spent = replace(usage, tool_calls=0)
         self.turns, self.tool_calls = turns, tool_calls
 
     def hold(self, tokens: int, cost: Decimal) -> None:

@@ -81,7 +81,7 @@ class Crewed:
             if turn >= len(rounds):
                 return reply(f"{name}: {last_text(request)}", usage=USAGE)
             each = rounds[turn]
-            return reply(each(request), usage=USAGE) if callable(each) else each
+            return reply(str(each(request)), usage=USAGE) if callable(each) else each
 
         return FunctionModel(answer)
 

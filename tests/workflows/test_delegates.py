@@ -12,15 +12,10 @@ from tests.agent.parts import Hanging, check_answered
 from tests.workflows.crews import Crewed, boss, checks, outputs, starts, states, waits
 from treadle import (
     Agent,
-    ConfigError,
     Conversation,
-    InvalidTool,
-    Limits,
     MemoryStore,
-    Message,
     ModelRequest,
     RunContext,
-    delegates,
     tool,
 )
 from treadle.events import (
@@ -30,7 +25,8 @@ from treadle.events import (
     DelegateStarted,
     ToolFinished,
 )
-from treadle.journal import ChildBegan, ChildEnded, InboxApplied, InboxDiscarded, MessageQueued
+from treadle.journal import ChildBegan, ChildEnded
+from treadle.messages import Thread
 from treadle.testing import FunctionModel, calls, reply
 from treadle.testing.scripted import last_text
 
@@ -211,52 +207,9 @@ def playing_from(model: Any) -> Any:
     async def answer(request: ModelRequest) -> Any:
         messages = list(request.messages)
         last = max(n for n, message in enumerate(messages) if message.role == "user")
-        return await model.complete(ModelRequest(messages=messages[last:]))
+        return await model.complete(ModelRequest(messages=Thread(messages[last:])))
 
     return FunctionModel(answer)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [({"max_running": 2}, "max_running=2"), ({"max_started": 2}, "max_started=2")],
-)
-async def test_there_may_be_so_many(options: dict[str, int], words: str) -> None:
-    """One more is an error for the model, which says what to do."""
-    agent = boss(
-        starts(("a", "scout", "1"), ("b", "scout", "2"), ("c", "scout", "3")),
-        "done",
-        agents=[asleep()],
-        **options,
-    )
-    result = await agent.run("go", store=MemoryStore())
-    results = {each.call_id: each for each in result.tool_results}
-    assert [results[call].text for call in ("a", "b")] == ["scout#1", "scout#2"]
-    assert results["c"].is_error
-    assert words in results["c"].text
-
-
-async def test_one_that_is_over_makes_room() -> None:
-    """`max_running` is about those that are at work."""
-    agent = boss(
-        starts(("a", "scout", "1")),
-        waits("w"),
-        starts(("b", "scout", "2")),
-        waits("x"),
-        states,
-        agents=[Agent("scout", playing("ok"))],
-        max_running=1,
-    )
-    assert (await agent.run("go")).output == "scout#1 done; scout#2 done"
-
-
-async def test_how_deep_agents_may_start_agents() -> None:
-    """`Limits(max_depth=)` holds for those in the background, too."""
-    inner = Agent("inner", playing("deep"))
-    middle = boss(starts(("m", "inner", "in")), last_text, agents=[inner]).replace(name="middle")
-    agent = boss(starts(("a", "middle", "in")), waits("w"), outputs, agents=[middle])
-    result = await agent.run("go", limits=Limits(max_depth=1))
-    assert result.output == "no more runs may be nested here (see Limits.max_depth)."
-    assert (await agent.run("go")).output == "inner#1"
 
 
 async def test_agents_in_the_background_of_one_in_the_background() -> None:
@@ -274,14 +227,6 @@ async def test_agents_in_the_background_of_one_in_the_background() -> None:
     assert [entry.path for entry in entries] == ["middle#1", "middle#1/inner#1"]
     view = await (await Conversation.open("c", store=store)).view()
     assert view.runs[result.run_id].usage == result.usage
-
-
-async def test_a_budget_is_shared() -> None:
-    """An agent that would spend too much stops, and the model is told why."""
-    scout = Agent("scout", playing(reply("found", usage=USAGE)), limits=Limits(max_tokens=1))
-    agent = boss(starts(("a", "scout", "look")), waits("w"), outputs, agents=[scout])
-    result = await agent.run("go")
-    assert result.output.startswith("scout stopped without an answer (budget")
 
 
 async def test_an_agent_that_fails() -> None:
@@ -303,95 +248,6 @@ async def test_an_agent_that_fails() -> None:
     ended = view.children["scout#1"].ended
     assert ended is not None
     assert ended.stop_reason == "failed"
-
-
-@pytest.mark.parametrize("stored", [False, True])
-async def test_a_message_is_heard(stored: bool) -> None:
-    """It joins the history of that agent before its next model call, and nobody else's."""
-    going, gate = asyncio.Event(), asyncio.Event()
-
-    @tool
-    async def work() -> str:
-        """Work."""
-        going.set()
-        await gate.wait()
-        return "worked"
-
-    scout = Agent("scout", playing(calls(("s", "work", {})), last_text), tools=[work])
-    said = calls(("m", "message_delegate", {"id": "scout#1", "text": "Hurry!"}))
-
-    async def begun(_: ModelRequest) -> Any:
-        await going.wait()
-        return said
-
-    def sent(request: ModelRequest) -> Any:
-        assert all(message.text != "Hurry!" for message in request.messages)
-        gate.set()
-        return waits("w")
-
-    store = MemoryStore() if stored else None
-    agent = boss(starts(("a", "scout", "look")), begun, sent, outputs, agents=[scout])
-    run = agent.start("go", store=store, conversation="c" if stored else None)
-    result = await run
-    assert result.output == "Hurry!"
-    assert result.tool_results[1].text == "scout#1 hears it before its next step."
-    if store is not None:
-        entries = [e for b in await store.read("c") for e in b.entries]
-        queued = [e.path for e in entries if isinstance(e, MessageQueued)]
-        applied = [e.path for e in entries if isinstance(e, InboxApplied)]
-        assert queued == applied == ["scout#1"]
-        assert (await store.head("c")).pending == 0
-
-
-async def test_a_message_when_it_is_about_to_answer() -> None:
-    """It takes another turn for it."""
-    scout = Gated()
-
-    async def begun(_: ModelRequest) -> Any:
-        await scout.asked.wait()
-        return calls(("m", "message_delegate", {"id": "scout#1", "text": "Wait!"}))
-
-    def sent(_: ModelRequest) -> Any:
-        scout.gate.set()
-        return waits("w")
-
-    agent = boss(starts(("a", "scout", "look")), begun, sent, outputs, agents=[scout.agent])
-    result = await agent.run("go", store=MemoryStore())
-    assert result.output == "heard Wait!"
-
-
-async def test_a_message_that_comes_too_late() -> None:
-    """The model is told, and nothing waits."""
-    store = MemoryStore()
-    agent = boss(
-        starts(("a", "scout", "look")),
-        waits("w"),
-        calls(("m", "message_delegate", {"id": "scout#1", "text": "Wait!"})),
-        last_text,
-        agents=[Agent("scout", playing("found"))],
-    )
-    result = await agent.run("go", store=store, conversation="c")
-    assert result.output == "scout#1 is over and hears nothing any more; start another one."
-    assert (await store.head("c")).pending == 0
-
-
-async def test_a_message_to_one_that_is_stopped() -> None:
-    """It was not heard: it does not wait for anybody."""
-    model, store = Hanging(), MemoryStore()
-
-    async def begun(_: ModelRequest) -> Any:
-        await model.asked.wait()
-        return calls(("m", "message_delegate", {"id": "scout#1", "text": "Wait!"}))
-
-    agent = boss(starts(("a", "scout", "look")), begun, "done", agents=[Agent("scout", model)])
-    result = await agent.run("go", store=store, conversation="c")
-    assert result.output == "done"
-    assert model.stopped.is_set()
-    entries = [e for b in await store.read("c") for e in b.entries]
-    assert [e.path for e in entries if isinstance(e, InboxDiscarded)] == ["scout#1"]
-    assert (await store.head("c")).pending == 0
-    view = await (await Conversation.open("c", store=store)).view()
-    assert not view.mail.inbox
 
 
 async def test_a_typed_answer() -> None:
@@ -420,27 +276,6 @@ async def test_they_share_state_and_deps() -> None:
     assert result.state.get("session::noted") == "scout"
 
 
-async def test_what_a_model_gets_wrong() -> None:
-    """Each mistake is an error result that says what to mend."""
-    wrong = [
-        ("delegate", {"agent": "nobody", "task": "x"}, "scout"),
-        ("delegate", {"agent": "scout", "task": "  "}, "The task is empty"),
-        ("delegate", {"agent": "scout", "task": ""}, "task"),
-        ("delegate", {"agent": "scout"}, "task"),
-        ("wait_for_delegate", {"timeout": 0}, "timeout"),
-        ("wait_for_delegate", {"ids": ["scout#7"]}, "no delegate 'scout#7'"),
-        ("message_delegate", {"id": "scout#1", "text": " "}, "The text is empty"),
-        ("cancel_delegate", {}, "id"),
-    ]
-    made = [(f"c{n}", name, arguments) for n, (name, arguments, _) in enumerate(wrong)]
-    agent = boss(starts(("a", "scout", "look")), calls(*made), "done", agents=[asleep()])
-    result = await agent.run("go")
-    found = {each.call_id: each for each in result.tool_results}
-    for n, (_, _, words) in enumerate(wrong):
-        assert found[f"c{n}"].is_error
-        assert words in found[f"c{n}"].text
-
-
 async def test_an_agent_that_cannot_begin() -> None:
     """Its instructions fail: it is over at once, and the model is told."""
 
@@ -453,50 +288,6 @@ async def test_an_agent_that_cannot_begin() -> None:
         result = await agent.run("go", store=store)
         assert "scout failed" in result.output
         assert "no template" in result.output
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: delegates([]), "at least one agent"),
-        (lambda: delegates([asleep(), asleep()]), "Two delegates are called 'scout'"),
-        (lambda: delegates(["scout"]), "give agents"),
-        (lambda: delegates([asleep()], max_running=0), "max_running=0"),
-        (lambda: delegates([asleep()], max_started=True), "max_started=True"),
-        (lambda: delegates([asleep()], on_end="leave"), "on_end='leave'"),
-    ],
-)
-def test_what_a_caller_gets_wrong(make: Any, words: str) -> None:
-    """It is refused where it is written."""
-    with pytest.raises(ConfigError, match=words.replace("(", r"\(")):
-        make()
-
-
-def test_one_agent_has_one_set() -> None:
-    """Two would share their names."""
-    first, second = delegates([asleep()]), delegates([asleep("coder")])
-    renamed = [each.replace(name=f"{each.name}_2") for each in second]
-    with pytest.raises(InvalidTool, match="second set of delegates"):
-        Agent("boss", playing("ok"), tools=[*first, *renamed]).run_sync("go")
-
-
-async def test_a_message_is_for_one_agent_only() -> None:
-    """Nested ones of the same run do not hear it; nor does the run when it is steered."""
-    scout = Gated()
-
-    async def begun(_: ModelRequest) -> Any:
-        await scout.asked.wait()
-        await run.steer("To the boss.")
-        return waits("w", timeout=0.01)
-
-    async def later(request: ModelRequest) -> Any:
-        assert request.messages[-1] == Message.user("To the boss.")
-        scout.gate.set()
-        return waits("x")
-
-    agent = boss(starts(("a", "scout", "look")), begun, later, outputs, agents=[scout.agent])
-    run = agent.start("go", store=MemoryStore())
-    assert (await run).output == "heard look"
 
 
 async def test_calls_of_an_agent_are_told_with_its_path() -> None:

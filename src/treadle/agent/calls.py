@@ -85,7 +85,8 @@ class CallIds:
         used.add(fresh)
         if fresh == call.id:
             return call
-        return replace(call, id=fresh, provider_id=call.provider_id or call.id or None)
+        given = call.provider_id or call.id or None
+        return ToolCall(fresh, call.name, call.raw, given, call.provider)
 
 
 class Answers:

@@ -136,7 +136,7 @@ async def carried_out(child: Work) -> AnyResult:
 
 async def enter(work: Work, origin: Origin) -> None:
     """Begin a child run, or take it up where it was left."""
-    start, above = work.start, origin.above
+    start = work.start
     begins = start.resumption is None
     if begins:
         work.thread = Thread(start.history)
@@ -144,6 +144,24 @@ async def enter(work: Work, origin: Origin) -> None:
             work.thread.append(start.input)
     elif start.resumption is not IN_PROCESS:
         _restore(work)
+    _build(work, origin)
+    await work.render()
+    await work.mail.open(work.recorder)
+    if work.recorder is not None and begins:
+        work.written = len(work.ctx.writes)
+        await work.recorder.child_began(_entry(work, origin), work.ctx.writes)
+    if work.bus.live:
+        said = "" if start.input is None else start.input.text
+        work.tell(AgentEntered, origin.call.call_id, said)
+    if work.standing is not None:
+        for entry in work.standing.decided.values():
+            if entry.call_id not in work.standing.done:
+                tell_decided(work, work.standing, entry)
+
+
+def _build(work: Work, origin: Origin) -> None:
+    """Build the parts of a child run on the state that it shares."""
+    above = origin.above
     state = above.state if origin.state is None else origin.state
     if state is None:
         raise AssertionError("a run has begun when its calls run")
@@ -153,16 +171,6 @@ async def enter(work: Work, origin: Origin) -> None:
         work.runner.outer = origin.call.guard, origin.call.call_id
         work.ctx.guard = WriteGuard(*work.runner.outer)
     _forget_plan(work, state)
-    await work.render()
-    await work.mail.open(work.recorder)
-    if work.recorder is not None and begins:
-        work.written = len(work.ctx.writes)
-        await work.recorder.child_began(_entry(work, origin), work.ctx.writes)
-    work.tell(AgentEntered, origin.call.call_id, "" if start.input is None else start.input.text)
-    if work.standing is not None:
-        for entry in work.standing.decided.values():
-            if entry.call_id not in work.standing.done:
-                tell_decided(work, work.standing, entry)
 
 
 def _entry(work: Work, origin: Origin) -> ChildBegan:

@@ -29,9 +29,9 @@ async def drive(work: Work) -> AnyResult:
     work.carry_out = drive
     if work.setup.registry.delegates:
         work.children = ChildRuns(work)
-    if work.setup.registry.background is not None:
-        work.background = work.setup.registry.background.open(work)
     try:
+        if work.setup.registry.background is not None:
+            work.background = work.setup.registry.background.open(work)
         ending = await _open(work)
         if ending is None:
             if work.background is not None and work.start.resumption is not None:
@@ -57,6 +57,9 @@ async def _by_itself(work: Work, background: BackgroundRuns, ending: Ending) -> 
     except asyncio.CancelledError:
         ending = await _cancelled(work)
         await unbroken(background.close(ending))
+    except Exception as error:  # noqa: BLE001 a store's driver may raise anything
+        if ending.error is None:
+            ending = _failed(error)
     return ending
 
 

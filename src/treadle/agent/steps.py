@@ -78,7 +78,8 @@ async def side_by_side(
 
     Errors are returned; all jobs run to their end. A cancellation stops all, and waits for them.
     """
-    places = asyncio.Semaphore(limit) if limit is not None else None
+    jobs = list(jobs)
+    places = asyncio.Semaphore(limit) if limit is not None and limit < len(jobs) else None
 
     async def run(job: Callable[[], Awaitable[T]]) -> T | Exception:
         try:

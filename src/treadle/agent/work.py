@@ -69,7 +69,7 @@ class Work(Nesting):
     that carries it out, whose caller had cancelled it `cancels` times before. `opened` is whether
     the run has begun. `written` is how many of the context's writes the journal has. `reads` is
     whether the model is offered to read long outputs. `waiting` has what stands for the results of
-    calls that a paused run waits for.
+    calls that a paused run waits for. `timed` is whether there is a deadline, here or above.
     """
 
     ctx: RunContext
@@ -92,6 +92,7 @@ class Work(Nesting):
             self.bus = NestedBus(origin.above.bus, setup.agent, origin.path, origin.call.span)
         self.span = new_span_id()
         self.began = time.perf_counter()
+        self.timed = setup.limits.deadline is not None or (above is not None and above.timed)
         is_flow = setup.flow is not None
         self.budget = Budget(setup.limits, None if above is None else above.budget, flow=is_flow)
         self.thread = start.history
@@ -197,12 +198,11 @@ class Work(Nesting):
 
     def seconds_left(self) -> float | None:
         """Return how long the run may still take, or None without a deadline here or above."""
-        own, deadline = None, self.setup.limits.deadline
-        if deadline is not None:
-            own = deadline.total_seconds() - (time.perf_counter() - self.began)
-        if self.origin is None:
-            return own
-        above = self.origin.above.seconds_left()
+        if not self.timed:
+            return None
+        deadline, passed = self.setup.limits.deadline, time.perf_counter() - self.began
+        own = None if deadline is None else deadline.total_seconds() - passed
+        above = None if self.origin is None else self.origin.above.seconds_left()
         return own if above is None else above if own is None else min(own, above)
 
     async def say(

@@ -14,6 +14,7 @@ from treadle.ports.background import DelegateStatus, OnEnd
 from treadle.ports.children import Delegate
 from treadle.ports.context import RunContext
 from treadle.tools.tool import Tool
+from treadle.workflows.detached import DetachedRuns
 
 MAX_RUNNING = 5
 MAX_STARTED = 50
@@ -27,10 +28,15 @@ class Crew:
     max_running: int
     max_started: int
     on_end: OnEnd
+    detached: bool
 
-    def open(self, work: Work) -> AttachedRuns:
-        """Return what runs them for this work."""
-        return AttachedRuns(work, self)
+    def open(self, work: Work) -> AttachedRuns | DetachedRuns:
+        """Return what runs them for this work.
+
+        Raises:
+            ConfigError: they are detached, and there is no store.
+        """
+        return DetachedRuns(work, self) if self.detached else AttachedRuns(work, self)
 
 
 def delegates(
@@ -39,6 +45,7 @@ def delegates(
     max_running: int = MAX_RUNNING,
     max_started: int = MAX_STARTED,
     on_end: OnEnd = "cancel",
+    detached: bool = False,
 ) -> list[Tool]:
     """Return tools that let these agents work in the background: start, check, wait, cancel, tell.
 
@@ -64,9 +71,32 @@ def delegates(
     started in one run. When the run answers, those still at work are cancelled, or waited for with
     `on_end="wait"`; nothing outlives the run.
 
+    With `detached=True` each is a run in a conversation of its own instead, in the store of the
+    run, which it outlives: it has its own budget, and waits for approval by itself.
+
     Raises:
         ConfigError: there is no agent, two have one name, or an option is not of its kind.
     """
+    found = _by_name(agents)
+    for option, number in (("max_running", max_running), ("max_started", max_started)):
+        if type(number) is not int or number < 1:
+            raise ConfigError(f"{option}={number!r}: give a number of agents, at least 1.")
+    if on_end not in ("cancel", "wait"):
+        raise ConfigError(f"on_end={on_end!r} is none of 'cancel', 'wait'.")
+    if detached and on_end != "cancel":
+        raise ConfigError("detached=True outlives the run, so on_end= says nothing; leave it out.")
+    crew = Crew(
+        agents=found,
+        max_running=max_running,
+        max_started=max_started,
+        on_end=on_end,
+        detached=detached,
+    )
+    return [make(crew) for make in (_starting, _checking, _waiting, _cancelling, _telling)]
+
+
+def _by_name(agents: Sequence[Startable[Any, Any]]) -> dict[str, Delegate]:
+    """Return who does the work of each agent, by its name."""
     found: dict[str, Delegate] = {}
     for agent in agents:
         if not isinstance(agent, Startable):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -76,13 +106,7 @@ def delegates(
         found[agent.name] = agent.delegate
     if not found:
         raise ConfigError("delegates([]): give at least one agent.")
-    for option, number in (("max_running", max_running), ("max_started", max_started)):
-        if type(number) is not int or number < 1:
-            raise ConfigError(f"{option}={number!r}: give a number of agents, at least 1.")
-    if on_end not in ("cancel", "wait"):
-        raise ConfigError(f"on_end={on_end!r} is none of 'cancel', 'wait'.")
-    crew = Crew(agents=found, max_running=max_running, max_started=max_started, on_end=on_end)
-    return [make(crew) for make in (_starting, _checking, _waiting, _cancelling, _telling)]
+    return found
 
 
 Function = Callable[[RunContext, dict[str, Any]], Awaitable[Any]]
