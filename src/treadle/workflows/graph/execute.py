@@ -56,11 +56,11 @@ class GraphFlow:
         self._reducers = reducers
         self._start_at = start_at
         self._walks: WeakKeyDictionary[Stage, Walker] = WeakKeyDictionary()
-        self._delegates: dict[str, Delegate] = {
-            node.id: node.work.delegate
-            for node in layout.nodes.values()
-            if isinstance(node, RunnableNode) and isinstance(node.work, Startable)
-        }
+        self._delegates: dict[str, Delegate] = {}
+        for node in layout.nodes.values():
+            work: Any = node.work if isinstance(node, RunnableNode) else None
+            if isinstance(work, Startable):
+                self._delegates[node.id] = work.delegate
 
     @property
     def delegates(self) -> Mapping[str, Delegate]:

@@ -38,14 +38,15 @@ def said_to(
     return _message(value), None
 
 
-def _message(value: object) -> Message:
+def _message(value: Any) -> Message:
     """Return a value as what a node is told.
 
     Raises:
         ToolError: there is nothing to say.
     """
+    items: list[Any] = list(value) if isinstance(value, list | tuple) else []  # pyright: ignore[reportUnknownArgumentType] a node may give anything
     if isinstance(value, str | UserPart) or (
-        isinstance(value, list | tuple) and value and all(isinstance(p, UserPart) for p in value)
+        items and all(isinstance(item, UserPart) for item in items)
     ):
         parts = own_parts(value)
     else:

@@ -85,7 +85,8 @@ def steps_of(
     """Yield the visits that the journal tells of, each with those of the branches it opened."""
     for each in ended:
         label = label_of(each.step)
-        seconds, turns, calls, spent, inner = [*cast("list[Any]", each.data), 0, 0, None, ()][:5]
+        told: list[Any] = [*cast("list[Any]", each.data), 0, 0, None, ()]
+        seconds, turns, calls, spent, inner = told[:5]
         key = places.output(label)
         yield (
             NodeStep(
