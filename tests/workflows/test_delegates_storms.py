@@ -75,11 +75,12 @@ class Storm:
             said = [{"id": f"w{n}#1", "text": "hey"} for n in range(3)]
             return calls(*((f"m{n}", "message_delegate", s) for n, s in enumerate(said)))
         results = request.messages[-1].tool_results
-        value = untyped(results[0].value if len(results) == 1 else None)
+        value: object = results[0].value if len(results) == 1 else None
         none = any("No delegate" in result.text for result in results)
-        if not none and type(value) is not list:
+        if not none and not isinstance(value, list):
             return calls((f"w{turn}", "wait_for_delegate", {}), usage=USAGE)
-        told: dict[str, str] = {each["id"]: each["state"] for each in value if not none}
+        found = untyped([] if none else value)
+        told: dict[str, str] = {each["id"]: each["state"] for each in found}
         missing = [n for n in range(NUMBER) if f"w{n}#1" not in told]
         if missing:  # a cancellation came before they could begin
             return self._starts(turn, missing)
