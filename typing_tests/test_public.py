@@ -11,6 +11,8 @@ from treadle import (
     Graph,
     GraphView,
     NodeContext,
+    PlanExecute,
+    PlanResult,
     RunContext,
     RunResult,
     Scope,
@@ -59,6 +61,14 @@ async def results() -> None:
 def tools() -> None:
     assert_type(plain, Tool)
     assert_type(with_context, Tool)
+
+
+async def plans() -> None:
+    plan = PlanExecute("plan", executor=Agent("worker", ScriptedModel([])))
+    assert_type(await plan.run("hi"), PlanResult)
+    assert_type(await plan.start("hi"), PlanResult)
+    assert_type(plan.run_sync("hi").output, str)
+    assert_type(plan.run_sync("hi").replans, int)
 
 
 class Story(TypedDict):

@@ -18,7 +18,6 @@ from treadle import (
     PlanInvalid,
     PlanResult,
     State,
-    Swarm,
 )
 from treadle.errors import ConfigError
 from treadle.events import (
@@ -30,8 +29,7 @@ from treadle.events import (
     RunPaused,
     TextDelta,
 )
-from treadle.testing import FunctionModel, ScriptedModel, calls, reply
-from treadle.testing.scripted import last_text
+from treadle.testing import FunctionModel, reply
 
 
 async def test_steps_are_carried_out_in_the_order_of_their_dependencies() -> None:
@@ -294,78 +292,6 @@ async def test_state_of_steps_is_merged_when_they_end() -> None:
         "session::done c",
         "session::seen",
     ]
-
-
-async def test_it_is_a_tool() -> None:
-    """A call of it is a child run; its plan is at its path."""
-    made = Kitchen(THREE)
-    boss = Agent(
-        "boss",
-        FunctionModel(
-            lambda request: (
-                calls(("b", "kitchen", {"input": "Bread"}))
-                if len(request.messages) == 1
-                else reply(last_text(request))
-            )
-        ),
-        tools=[made.kitchen],
-    )
-    store = MemoryStore()
-    result = await boss.run("Go.", store=store, conversation="c")
-    assert result.output.startswith("It is done")
-    plan = await (await Conversation.open("c", store=store)).plan(path="kitchen#1")
-    assert plan is not None
-    assert plan.done
-
-
-async def test_it_is_the_executor_of_another() -> None:
-    """Plans within plans; each has its own."""
-    inner = Kitchen({"x": [], "y": ["x"]})
-    outer = PlanExecute(
-        "outer",
-        planner=ScriptedModel([draft({"a": [], "b": ["a"]}), "All is done."]),
-        executor=inner.kitchen,
-    )
-    store = MemoryStore()
-    result = await outer.run("Go.", store=store, run_id="r")
-    assert result.output == "All is done."
-    assert [step.turns for step in result.steps] == [6, 6]
-    assert result.turns == 14
-
-
-async def test_a_swarm_carries_steps_out() -> None:
-    """The planner is told the tools of its members."""
-    asks = calls(("t", "transfer_to_two", {"message": "yours"}))
-    swarm = Swarm(
-        "team",
-        agents=[
-            Agent("one", FunctionModel(lambda request: asks), tools=Kitchen().cook.tools),
-            Agent("two", FunctionModel(lambda request: reply("two did it"))),
-        ],
-    )
-    planner = ScriptedModel([draft({"a": [], "b": []}), "All is done."])
-    plan = PlanExecute("p", planner=planner, executor=swarm)
-    store = MemoryStore()
-    result = await plan.run("Go.", store=store, run_id="r")
-    assert [step.output for step in result.steps] == ["two did it"] * 2
-    assert "- mark: Mark a step." in planner.requests[0].messages[-1].text
-    again = await plan.resume("r", store=store)
-    assert again.steps == result.steps
-
-
-async def test_a_member_of_a_swarm_asks_it() -> None:
-    """As a colleague, who answers."""
-    made = Kitchen(THREE)
-    asks = calls(("t", "consult_kitchen", {"input": "Bread"}))
-    one = Agent(
-        "one",
-        FunctionModel(
-            lambda request: asks if len(request.messages) == 1 else reply(last_text(request))
-        ),
-    )
-    result = await Swarm("team", agents=[one, made.kitchen]).run("Go.")
-    assert "It is done" in result.output
-    assert made.told.count("answer") == 1
 
 
 async def test_without_a_store_it_is_the_same() -> None:

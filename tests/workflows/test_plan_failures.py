@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.agent.parts import Failing
 from tests.workflows.kitchen import THREE, Kitchen, asked, draft
-from treadle import Limits, MemoryStore, ModelRequest, RunContext, State, Usage, tool
+from treadle import Agent, Limits, MemoryStore, ModelRequest, RunContext, State, Usage, tool
 from treadle.errors import BranchConflict, Overloaded, RunFailed, StoreUnavailable
 from treadle.events import NodeFinished, PlanChanged
-from treadle.testing import calls, reply
+from treadle.testing import FunctionModel, calls, reply
 
 
 def broken(*steps: str) -> Any:
@@ -192,6 +193,63 @@ async def test_failures_of_the_store_are_none_of_a_step() -> None:
     assert made.told.count("plan") == 1
 
 
+async def test_a_store_that_fails_fails_the_run() -> None:
+    """At every append: nothing hangs, nothing goes on unwritten."""
+    works = 0
+    while True:
+        store = Failing(works, StoreUnavailable("the disk is full"))
+        made = Kitchen({"a": [], "b": [], "c": ["a"]})
+        try:
+            result = await made.kitchen.run("Go.", store=store)
+        except StoreUnavailable:
+            works += 1
+        else:
+            break
+    assert result.stop_reason == "answer"
+    assert works > 15
+
+
+async def test_a_blank_answer_is_no_message() -> None:
+    """As with an agent."""
+
+    def think(request: ModelRequest) -> Any:
+        return reply(draft({"a": []})) if asked(request).startswith("Make") else reply("")
+
+    planner = Agent("chef", FunctionModel(think))
+    result = await Kitchen().kitchen.replace(planner=planner).run("Go.", store=MemoryStore())
+    assert result.output == ""
+    assert [message.role for message in result.messages] == ["user"]
+
+
+async def test_a_reducer_that_fails_fails_the_step() -> None:
+    """What others wrote stays."""
+
+    @tool
+    async def write(ctx: RunContext, value: str) -> str:
+        """Write."""
+        ctx.state.session.set("all", value)
+        return value
+
+    def cooks(step: str, request: ModelRequest) -> Any:
+        if request.messages[-1].role == "tool":
+            return f"{step} done"
+        return calls(("w", "write", {"value": step}))
+
+    def never(old: Any, new: Any) -> Any:
+        raise OSError("no")
+
+    made = Kitchen(
+        {"a": [], "b": []},
+        cooks=cooks,
+        tools=[write],
+        reducers={"session::all": never},
+        on_failure="skip",
+    )
+    result = await made.kitchen.run("Go.")
+    assert [step.status for step in result.steps] == ["completed", "skipped"]
+    assert result.state.get("session::all") == "a"
+
+
 async def test_a_planner_that_fails_fails_the_run_and_goes_on_when_resumed() -> None:
     """The steps are not carried out again."""
     store = MemoryStore()
@@ -280,6 +338,32 @@ async def test_a_limit_of_the_whole_run_stops_it() -> None:
     assert more.stop_reason == "answer"
     assert more.replans == 0
     assert [step.status for step in more.steps] == ["completed"] * 3
+
+
+async def test_a_limit_stops_the_planner_too() -> None:
+    """Before there is a plan, and before there is an answer."""
+    first = await Kitchen(THREE).kitchen.run("Go.", limits=Limits(max_turns=None, max_tokens=50))
+    assert (first.stop_reason, first.steps, first.plan) == ("budget", [], None)
+
+    def cooks(step: str, request: ModelRequest) -> Any:
+        return reply("a done", usage=Usage(input_tokens=5_000))
+
+    made, store = Kitchen({"a": []}, cooks=cooks), MemoryStore()
+    limits = Limits(max_turns=None, max_tokens=5_040)
+    last = await made.kitchen.run("Go.", store=store, run_id="r", limits=limits)
+    assert (last.stop_reason, len(last.steps)) == ("budget", 1)
+    more = await made.kitchen.resume("r", store=store, limits=Limits(max_turns=None))
+    assert more.output == "It is done: a done"
+
+
+async def test_a_change_that_had_begun_goes_on() -> None:
+    """Also where the plan may not change any more when the run is resumed."""
+    store = MemoryStore()
+    made = Kitchen(THREE, Overloaded("busy", retryable=False), cooks=broken("b"))
+    with pytest.raises(Overloaded):
+        await made.kitchen.run("Go.", store=store, run_id="r")
+    result = await Kitchen({}, max_replans=0).kitchen.resume("r", store=store)
+    assert (result.stop_reason, result.replans) == ("answer", 1)
 
 
 async def test_turns_are_shared() -> None:

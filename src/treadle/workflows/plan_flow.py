@@ -148,15 +148,21 @@ class PlanFlow:
         )
         if result.stop_reason not in ANSWERS:
             return Ending(stop_reason=result.stop_reason, reason=result.reason)
-        said = result.messages[-1]
         stage.end(step, StepEnd(output=result.output, data=to_builtins(record.thought())))
-        work.thread.append(said)
-        if stage.recorder is not None:
-            at = datetime.now(UTC)
-            stage.recorder.hold(MessageAdded(run_id=work.start.run_id, at=at, message=said))
+        _add(stage, result.messages[-1])
         if work.mail.keeps_going and result.stop_reason == "answer":
             return None
         return Ending(stop_reason=result.stop_reason, output=result.output)
+
+
+def _add(stage: Stage, answer: Message) -> None:
+    """Make the answer part of the history; a blank reply is no message."""
+    if answer.role != "assistant":
+        return
+    stage.work.thread.append(answer)
+    if stage.recorder is not None:
+        run_id, at = stage.work.start.run_id, datetime.now(UTC)
+        stage.recorder.hold(MessageAdded(run_id=run_id, at=at, message=answer))
 
 
 def laid_under(agent: Agent[Any, Any] | Any, given: RunOptions) -> AgentDelegate:

@@ -81,7 +81,9 @@ class PlanWork:
             while True:
                 under_way = {each.step.id for each in running.values()}
                 for step in self._next(under_way):
-                    begun = await self._begin(step)
+                    begun = await self._begun(step)
+                    if begun is None:
+                        break
                     running[group.create_task(self._carry_out(begun))] = begun
                 if not running:
                     break
@@ -112,9 +114,14 @@ class PlanWork:
     def _may_replan(self) -> bool:
         return self._record.replans < self._rules.max_replans
 
-    async def _begin(self, step: PlanStep) -> _Try:
+    async def _begun(self, step: PlanStep) -> _Try | None:
+        """Begin a step, or note why it cannot begin."""
         self._record.begin(step.id)
-        (scope,) = await self._stage.scopes(f"{STEP}{step.id}", [None], branch=True)
+        try:
+            (scope,) = await self._stage.scopes(f"{STEP}{step.id}", [None], branch=True)
+        except Exception as error:  # noqa: BLE001 it is raised when those under way have ended
+            self._stopped[step.id] = error
+            return None
         return _Try(step, scope)
 
     async def _carry_out(self, begun: _Try) -> Came:
@@ -157,11 +164,11 @@ class PlanWork:
             try:
                 base, branch = self._stage.state, cast(Branch, begun.scope.state)
                 merged = merge(base, [(f"step {id}", branch)])
-            except TreadleError as conflict:
+            except Exception as conflict:  # noqa: BLE001 reducers are the user's
                 if not self._goes_on_after_failure:
                     self._stopped[id] = conflict
                     return
-                self._end(begun, came, str(conflict))
+                self._end(begun, came, _error_in(conflict))
             else:
                 self._end(begun, came, None, merged)
 

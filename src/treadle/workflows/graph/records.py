@@ -14,6 +14,7 @@ from treadle.ports.children import Pause, label_of
 from treadle.state import StateWrite
 from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
+from treadle.workflows.graph.context import WalkFacts
 from treadle.workflows.graph.places import Places
 from treadle.workflows.graph.result import NodeStep
 
@@ -39,6 +40,32 @@ class Came(Struct, kw_only=True):
     chosen: str = ""
     ends: bool = False
     pause: Pause | None = None
+
+
+def outcome_writes(came: Came, node: str, facts: WalkFacts) -> tuple[StateWrite, ...]:
+    """Return what the end of a node changes in the state beside what it wrote itself."""
+    key = facts.places.output(node)
+    if came.output is UNSET:
+        return (StateWrite(key, deleted=True),) if key in facts.state else ()
+    if came.chosen:
+        return (StateWrite(key, came.output),)
+    return StateWrite(key, came.output), StateWrite(facts.places.current, came.output)
+
+
+def node_step(came: Came, node: str, target: str, branch: str, seconds: float) -> NodeStep:
+    """Return how the result keeps it."""
+    return NodeStep(
+        node=node,
+        ok=came.ok,
+        output=None if came.output is UNSET else came.output,
+        error=came.error,
+        next=target,
+        branch=branch,
+        usage=came.spent,
+        tool_calls=came.tool_calls,
+        turns=came.turns,
+        seconds=seconds,
+    )
 
 
 def step_end(came: Came, to: str, seconds: float) -> StepEnd:
