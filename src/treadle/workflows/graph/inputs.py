@@ -44,16 +44,19 @@ def _message(value: Any) -> Message:
     Raises:
         ToolError: there is nothing to say.
     """
-    items: list[Any] = list(value) if isinstance(value, list | tuple) else []  # pyright: ignore[reportUnknownArgumentType] a node may give anything
-    if isinstance(value, str | UserPart) or (
-        items and all(isinstance(item, UserPart) for item in items)
-    ):
+    if isinstance(value, str | UserPart) or _are_parts(value):
         parts = own_parts(value)
     else:
         parts = own_parts(json_text(value))
     if not parts:
         raise ToolError("there is nothing to say: the text is empty")
     return Message("user", parts)
+
+
+def _are_parts(value: Any) -> bool:
+    """Whether a value is a list of texts and media, and not of anything else."""
+    items: Any = value if isinstance(value, list | tuple) else ()
+    return bool(items) and all(isinstance(item, UserPart) for item in items)
 
 
 def foreign(node: RunnableNode, said: Message | None) -> FunctionNode:
