@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from treadle.agent.history import own_parts
 from treadle.agent.stage import Stage
@@ -55,7 +55,9 @@ def _message(value: Any) -> Message:
 
 def _are_parts(value: Any) -> bool:
     """Whether a value is a list of texts and media, and not of anything else."""
-    items: Any = value if isinstance(value, list | tuple) else ()
+    if not isinstance(value, list | tuple):
+        return False
+    items = cast("list[Any]", value)
     return bool(items) and all(isinstance(item, UserPart) for item in items)
 
 
