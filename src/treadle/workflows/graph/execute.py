@@ -82,10 +82,10 @@ class GraphFlow:
         except Stopped as stop:
             ending = stop.ending
             if ending.stop_reason == "limit":
-                ending.output = stage.state.get(places.current)
+                ending.output = walk.output
                 _answer(stage, ending.output)
             return ending
-        output = stage.state.get(places.current)
+        output = walk.output
         _answer(stage, output)
         return Ending(stop_reason="answer", output=output)
 

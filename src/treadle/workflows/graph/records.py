@@ -13,8 +13,10 @@ from treadle.journal import StepEnded
 from treadle.ports.children import Pause, label_of
 from treadle.state import StateWrite
 from treadle.usage import NOTHING, Usage
-from treadle.values import Plain
+from treadle.values import Plain, unpack
 from treadle.workflows.graph.context import WalkFacts
+from treadle.workflows.graph.layout import Layout
+from treadle.workflows.graph.nodes import RouterNode
 from treadle.workflows.graph.places import Places
 from treadle.workflows.graph.result import NodeStep
 
@@ -66,6 +68,18 @@ def node_step(came: Came, node: str, target: str, branch: str, seconds: float) -
         turns=came.turns,
         seconds=seconds,
     )
+
+
+def newest_output(steps: Sequence[NodeStep], layout: Layout, facts: WalkFacts) -> Any:
+    """Return the newest output of these visits, also when the state has none of it any more."""
+    if facts.places.current in facts.state:
+        return facts.state.get(facts.places.current)
+    given = (
+        step.output
+        for step in reversed(steps)
+        if step.output is not None and not isinstance(layout.nodes.get(step.node), RouterNode)
+    )
+    return unpack(next(given, None))
 
 
 def step_end(came: Came, to: str, seconds: float) -> StepEnd:
