@@ -26,7 +26,7 @@ from treadle.workflows.graph.inputs import begun
 from treadle.workflows.graph.layout import Layout
 from treadle.workflows.graph.nodes import RunnableNode
 from treadle.workflows.graph.places import OUTERMOST, Places
-from treadle.workflows.graph.records import steps_of
+from treadle.workflows.graph.records import newest_output, steps_of
 from treadle.workflows.graph.result import GraphResult, NodeStep
 from treadle.workflows.graph.visits import Stopped
 from treadle.workflows.graph.walker import Walker
@@ -82,10 +82,10 @@ class GraphFlow:
         except Stopped as stop:
             ending = stop.ending
             if ending.stop_reason == "limit":
-                ending.output = walk.output
+                ending.output = newest_output(walk.steps, self._layout, walk.facts)
                 _answer(stage, ending.output)
             return ending
-        output = walk.output
+        output = newest_output(walk.steps, self._layout, walk.facts)
         _answer(stage, output)
         return Ending(stop_reason="answer", output=output)
 

@@ -71,13 +71,15 @@ def node_step(came: Came, node: str, target: str, branch: str, seconds: float) -
 
 
 def newest_output(steps: Sequence[NodeStep], layout: Layout, facts: WalkFacts) -> Any:
-    """Return the newest output of these visits, also when the state has none of it any more."""
+    """Return the newest output of the main walk, also when the state has none of it any more."""
     if facts.places.current in facts.state:
         return facts.state.get(facts.places.current)
     given = (
         step.output
         for step in reversed(steps)
-        if step.output is not None and not isinstance(layout.nodes.get(step.node), RouterNode)
+        if step.output is not None
+        and not step.branch
+        and not isinstance(layout.nodes.get(step.node), RouterNode)
     )
     return unpack(next(given, None))
 

@@ -31,7 +31,7 @@ from treadle.workflows.graph.nodes import (
     WorkNode,
 )
 from treadle.workflows.graph.recall import move_outputs, recall
-from treadle.workflows.graph.records import Came, newest_output, node_step, outcome_writes, step_end
+from treadle.workflows.graph.records import Came, node_step, outcome_writes, step_end
 from treadle.workflows.graph.result import NodeStep
 from treadle.workflows.graph.splits import BranchEnd, chosen_of, joined, merged, problem_of
 from treadle.workflows.graph.visits import Stopped, ask, call_function, failed, failure
@@ -104,11 +104,6 @@ class Walker:
     def ends(self) -> tuple[str, str]:
         """Where the walk is over."""
         return END, self.course.layout.join_of(self.home) or END
-
-    @property
-    def output(self) -> Any:
-        """The newest output of a node of the walk, also when the state has none of it any more."""
-        return newest_output(self._steps, self.course.layout, self.facts)
 
     async def go(self) -> None:
         """Walk to the end.
