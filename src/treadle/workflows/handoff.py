@@ -112,7 +112,7 @@ def team_of(
         asks = consults[name]
         transfers = [_transfer(by_name[each]) for each in targets]
         questions = [
-            _consult(by_name[each]).replace(delegate=consulted(each)) for each in consults[name]
+            _consult(by_name[each]).replace(delegate=consulted(each)) for each in asks
         ]
         if not transfers and not questions:
             return []
@@ -120,7 +120,7 @@ def team_of(
 
     team: dict[str, Member] = {}
     for name, base in bases.items():
-        targets = handoffs[name] if base.flow is None else ()
+        targets = tuple(handoffs[name]) if base.flow is None else ()
         tools = tools_of(name, targets)
         asked[name] = _extended(swarm, base, tools_of(name, ()), ())
         setup = _extended(swarm, base, tools, targets)
@@ -129,7 +129,7 @@ def team_of(
             base=base,
             setup=setup,
             targets=targets,
-            asks=consults[name] if base.flow is None else (),
+            asks=tuple(consults[name]) if base.flow is None else (),
             signals=frozenset(safe_name(t.name) for t in tools if t.delegate is None),
             delegate=AgentDelegate(
                 name=name,
