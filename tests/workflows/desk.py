@@ -7,7 +7,18 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.agent.nested import playing
-from treadle import Agent, Message, ModelReply, ModelRequest, RunContext, Swarm, Usage, open_store, tool
+from treadle import (
+    Agent,
+    Message,
+    ModelReply,
+    ModelRequest,
+    RunContext,
+    RunResult,
+    Swarm,
+    Usage,
+    open_store,
+    tool,
+)
 from treadle.testing import FunctionModel, calls, reply
 
 USAGE = Usage(input_tokens=10, output_tokens=1, requests=1)
@@ -39,9 +50,15 @@ def last_result(request: ModelRequest) -> str:
     return request.messages[-1].tool_results[-1].text
 
 
-def said_in(messages: list[Message]) -> list[str]:
-    """What users said in a history."""
-    return [message.text for message in messages if message.role == "user"]
+def said_in(told: ModelRequest | RunResult[Any]) -> list[str]:
+    """What users said in the messages of a request, or of a result."""
+    return [message.text for message in told.messages if message.role == "user"]
+
+
+def _begins(message: Message) -> bool:
+    """Whether a member begins with this message."""
+    handed = (each.text.startswith("Handed over to") for each in message.tool_results)
+    return message.role == "user" or any(handed)
 
 
 @asynccontextmanager
@@ -85,7 +102,7 @@ class Desk:
 
     def _member(self, name: str, *rounds: ModelReply, approval: bool = False) -> Agent[Any, str]:
         async def answer(request: ModelRequest) -> ModelReply:
-            begins = max(n for n, each in enumerate(request.messages) if each.role == "user")
+            begins = max(n for n, each in enumerate(request.messages) if _begins(each))
             turn = sum(each.role == "assistant" for each in request.messages[begins:])
             self.asked.append(f"{name} {turn}")
             self.requests.append((name, request))

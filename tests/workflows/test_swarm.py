@@ -52,7 +52,7 @@ async def test_the_desk() -> None:
         "session::noted": "twice",
         "agent::refund::paid": 50,
     }
-    assert said_in(list(result.messages)) == [
+    assert said_in(result) == [
         "billing has handed this conversation over to you: Pay 50.\nThe user said:\nI paid twice."
     ]
     assert result.messages[-2].tool_results[0].text == "50 paid for invoice 7"
@@ -219,14 +219,16 @@ async def test_what_the_next_member_sees(history: str) -> None:
         return [messages[0]]
 
     policy: Any = chosen if history == "function" else history
-    swarm = Swarm("s", agents=[member("one", hands("two", "Look.")), Agent("two", two)], history=policy)
+    swarm = Swarm(
+        "s", agents=[member("one", hands("two", "Look.")), Agent("two", two)], history=policy
+    )
     store = MemoryStore()
     result = await swarm.run(["See:", image], store=store, run_id="r")
     seen = [m for m in two.requests[0].messages if m.role != "system"]
     told = "one has handed this conversation over to you: Look."
     if history == "fresh":
         assert len(seen) == 1
-        assert seen[0].parts == (Text(f"{told}\nThe user said:\n"), Text("See:"), image)
+        assert seen[0].parts == (Text(told), Text("\nThe user said:\n"), Text("See:"), image)
     elif history == "full":
         assert [m.role for m in seen] == ["user", "assistant", "tool"]
         assert seen[0].parts == (Text("See:"), image)
@@ -330,7 +332,9 @@ class Team:
     """Two members that answer, and what a swarm of them was told."""
 
     def __init__(self, **options: Any) -> None:
-        self.models = {name: ScriptedModel([f"{name} {n}" for n in "123"]) for name in ("two", "three")}
+        self.models = {
+            name: ScriptedModel([f"{name} {n}" for n in "123"]) for name in ("two", "three")
+        }
         one = member("one", hands("two"))
         rest = [Agent(name, model) for name, model in self.models.items()]
         self.swarm: Swarm[str] = Swarm("s", agents=[one, *rest], **options)
@@ -354,7 +358,9 @@ async def test_or_with_the_entry() -> None:
     """With what was said, all the same."""
     team, store = Team(start_at="entry"), MemoryStore()
     await team.swarm.run("Hi.", conversation="c", store=store)
-    second = await team.swarm.run("And?", conversation="c", store=store, model=ScriptedModel(["me"]))
+    second = await team.swarm.run(
+        "And?", conversation="c", store=store, model=ScriptedModel(["me"])
+    )
     assert second.handoff_chain == ["one"]
     assert [m.text for m in second.messages][1:] == ["two 1", "And?", "me"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.agent.parts import Hanging, check_answered
-from tests.workflows.desk import Desk, consults, hands, last_result, member, opened, says
+from tests.workflows.desk import Desk, consults, hands, last_result, member, opened, said_in, says
 from treadle import (
     END,
     START,
@@ -26,6 +26,7 @@ from treadle import (
     TreadleError,
 )
 from treadle.events import AgentEntered, AgentLeft, HandedOff, NodeStarted
+from treadle.journal import InboxApplied
 from treadle.testing import ScriptedModel, raises
 
 
@@ -92,13 +93,14 @@ async def test_steering_reaches_who_is_at_work() -> None:
     held.go.set()
     result = await run
     assert receipt.status == "applied"
-    heard = [
-        name for name, request in desk.requests if "By card." in str([m.text for m in request.messages])
-    ]
-    assert heard == ["triage", "triage", "billing", "billing", "refund", "refund"][1:] or heard
-    assert result.messages[0].text.endswith("I paid twice.By card.") or (
-        "By card." in result.messages[0].text
-    )
+    heard = [name for name, request in desk.requests[1:] if "By card." in said_in(request)[-1]]
+    assert heard == ["triage", "triage", "billing", "billing", "refund", "refund"]
+    told = "billing has handed this conversation over to you: Pay 50."
+    assert said_in(result) == [f"{told}\nThe user said:\nI paid twice.\nThen:\nBy card."]
+    paths = {
+        e.path for b in await store.read("c") for e in b.entries if isinstance(e, InboxApplied)
+    }
+    assert paths == {"triage#1"}
     assert result.agent == "refund"
     check_answered(list(result.messages))
 
@@ -113,11 +115,14 @@ async def test_steering_as_it_answers(on_steer: Any) -> None:
     receipt = await run.steer("Thanks.")
     held.go.set()
     result = await run
-    assert receipt.status == {
-        "continue": "applied",
-        "carry_over": "carried_over",
-        "discard": "discarded",
-    }[on_steer]
+    assert (
+        receipt.status
+        == {
+            "continue": "applied",
+            "carry_over": "carried_over",
+            "discard": "discarded",
+        }[on_steer]
+    )
     assert ("Thanks." in [m.text for m in result.messages]) == (on_steer == "continue")
     assert result.handoff_chain == ["triage", "billing", "refund"]
     assert result.agent == "refund"
@@ -179,8 +184,8 @@ async def test_deadline() -> None:
 async def test_limits_of_the_whole_run() -> None:
     """C21: members share them; what they used counts once."""
     result = await Desk(limits=Limits(max_turns=4)).swarm.run("Go.")
-    assert (result.agent, result.usage.requests) == ("refund", 5)
-    assert result.stop_reason == "limit"
+    assert (result.stop_reason, result.agent) == ("limit", "billing")
+    assert result.usage.requests == 5, "and one more, to say what there is"
     check_answered(list(result.messages))
     tokens = Limits(max_turns=None, max_tokens=30)
     result = await Desk().swarm.run("Go.", limits=tokens)
@@ -349,7 +354,11 @@ async def test_with_and_without_a_store() -> None:
     """The same result."""
     bare, kept = await Desk().swarm.run("Go."), await Desk().swarm.run("Go.", store=MemoryStore())
     assert list(bare.messages) == list(kept.messages)
-    assert (bare.usage, bare.turns, bare.handoff_chain) == (kept.usage, kept.turns, kept.handoff_chain)
+    assert (bare.usage, bare.turns, bare.handoff_chain) == (
+        kept.usage,
+        kept.turns,
+        kept.handoff_chain,
+    )
     assert bare.state.snapshot() == kept.state.snapshot()
 
 

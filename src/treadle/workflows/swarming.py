@@ -185,6 +185,8 @@ class Swarming:
             return Opening(label=self._first(stage))
         last = stage.steps[-1]
         stint, label = _stint(last), stage.work.renamed.get(last.to, last.to)
+        if stint.stopped:  # resumed: who was not let go is asked again
+            return Opening(label=label_of(last.step))
         if not stint.handed or stage.input is None or self.rules.history == "full":
             return Opening(label=label)
         source = label_of(last.step)
@@ -220,7 +222,8 @@ class Swarming:
         ended = stage.steps[place]
         stint = _stint(ended)
         asked = "" if stage.input is None else stage.input.text
-        if place and _stint(stage.steps[place - 1]).handed:
+        before = _stint(stage.steps[place - 1]) if place else Stint()
+        if before.handed and not before.stopped:
             asked = self._asked(stage, place)
         return SwarmStep(
             agent=label_of(ended.step),
