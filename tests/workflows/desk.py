@@ -1,8 +1,8 @@
-"""A swarm of three: triage looks something up and hands over, billing asks and hands over, refund answers."""
+"""A swarm of three: triage looks up and hands over, billing asks and hands over, refund answers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -50,6 +50,11 @@ def last_result(request: ModelRequest) -> str:
     return request.messages[-1].tool_results[-1].text
 
 
+def repeats(request: ModelRequest) -> ModelReply:
+    """A reply that answers with what the last call came to."""
+    return says(last_result(request))
+
+
 def said_in(told: ModelRequest | RunResult[Any]) -> list[str]:
     """What users said in the messages of a request, or of a result."""
     return [message.text for message in told.messages if message.role == "user"]
@@ -62,7 +67,7 @@ def _begins(message: Message) -> bool:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Any]:
+async def opened(url: str) -> AsyncGenerator[Any]:
     """Open a store, and close it."""
     store = open_store(url)
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.agent.nested import playing
 from tests.agent.parts import check_answered
-from tests.workflows.desk import Desk, consults, hands, last_result, member, said_in, says
+from tests.workflows.desk import Desk, consults, hands, last_result, member, repeats, said_in, says
 from treadle import (
     Agent,
     ConfigError,
@@ -27,6 +27,7 @@ from treadle import (
     tool,
 )
 from treadle.events import HandedOff, ToolFinished
+from treadle.journal import StepEnded
 from treadle.testing import FunctionModel, ScriptedModel, calls, reply
 
 
@@ -56,13 +57,13 @@ async def test_the_desk() -> None:
         "billing has handed this conversation over to you: Pay 50.\nThe user said:\nI paid twice."
     ]
     assert result.messages[-2].tool_results[0].text == "50 paid for invoice 7"
-    assert [s.input for s in result.steps][0] == "I paid twice."
+    assert result.steps[0].input == "I paid twice."
     for _, request in desk.requests:
         check_answered(list(request.messages))
 
 
 async def test_who_may_turn_to_whom() -> None:
-    """B114, B115, S41: only what the table lists; a member that is not in it hands over to nobody."""
+    """B114, B115, S41: what the table lists; who is not in it hands over to nobody."""
     models = {name: ScriptedModel(["done"]) for name in ("a", "b", "c")}
     agents = [Agent(name, model) for name, model in models.items()]
 
@@ -94,7 +95,7 @@ async def test_who_may_turn_to_whom() -> None:
 async def test_who_is_there() -> None:
     """B114: names, ways, and what each is for."""
     asks = calls(("l", "list_available_agents", {}))
-    one = member("one", asks, lambda request: says(last_result(request)))
+    one = member("one", asks, repeats)
     two = Agent("two", ScriptedModel([]), description="Knows bills.")
     three = Agent("three", ScriptedModel([]))
     result = await Swarm("s", agents=[one, two, three], consults={"one": ["two"]}).run("Who?")
@@ -152,10 +153,10 @@ async def test_where_nobody_takes_over_it_is_an_error_result() -> None:
         return Handoff("two")
 
     routes = calls(("r", "route", {}))
-    alone = member("alone", routes, lambda request: says(last_result(request)), tools=[route])
+    alone = member("alone", routes, repeats, tools=[route])
     told = "The conversation cannot be handed over to 'two'; whom it can go to: nobody."
     assert (await alone.run("Go.")).output == told
-    one = member("one", consults("alone"), lambda request: says(last_result(request)))
+    one = member("one", consults("alone"), repeats)
     result = await Swarm("s", agents=[one, alone, member("two", says("no"))]).run("Go.")
     assert (result.output, result.handoff_chain) == (told, ["one"])
 
@@ -164,7 +165,7 @@ async def test_a_consult_keeps_control() -> None:
     """S42: the caller gets the answer; who is asked may ask others, and hands over to nobody."""
     expert = FunctionModel(lambda request: reply("42"))
     two = Agent("two", expert)
-    one = member("one", consults("two", "How much?"), lambda request: says(last_result(request)))
+    one = member("one", consults("two", "How much?"), repeats)
     swarm = Swarm("s", agents=[one, two])
     result = await swarm.run("Go.")
     assert (result.output, result.handoff_chain, result.agent) == ("42", ["one"], "one")
@@ -195,9 +196,10 @@ async def test_depth_bounds_consults() -> None:
     names = [f"m{number}" for number in range(8)]
 
     def asks(after: str) -> Any:
-        return lambda request: (
-            says(last_result(request)) if request.messages[-1].role == "tool" else consults(after)
-        )
+        def answer(request: ModelRequest) -> Any:
+            return repeats(request) if request.messages[-1].role == "tool" else consults(after)
+
+        return answer
 
     agents = [
         Agent(name, FunctionModel(asks(after)))
@@ -242,8 +244,8 @@ async def test_what_the_next_member_sees(history: str) -> None:
     assert again.steps == result.steps
 
 
-@pytest.mark.parametrize(("promote", "moved"), [("all", {"n", "f"}), (["n"], {"n"}), ([], set())])
-async def test_promotion(promote: Any, moved: set[str]) -> None:
+@pytest.mark.parametrize(("promote", "moved"), [("all", "nf"), (["n"], "n"), ([], "")])
+async def test_promotion(promote: Any, moved: str) -> None:
     """S31, B116, W44: all that is a member's own, or what is named; of the types that it had."""
     read: dict[str, Any] = {}
 
@@ -281,7 +283,7 @@ async def test_what_was_written_comes_with_the_handoff() -> None:
     """W44: in one write, with where it came from."""
     desk, store = Desk(), MemoryStore()
     await desk.swarm.run("Go.", store=store, conversation="c")
-    ended = [e for b in await store.read("c") for e in b.entries if type(e).__name__ == "StepEnded"]
+    ended = [e for b in await store.read("c") for e in b.entries if isinstance(e, StepEnded)]
     keys: list[list[str]] = [[w.key for w in each.writes] for each in ended]
     assert keys[0] == [
         "session::invoice",
@@ -432,7 +434,7 @@ async def test_it_is_a_tool() -> None:
     boss = member(
         "boss",
         calls(("d", "desk", {"input": "I paid twice."})),
-        lambda request: says(last_result(request)),
+        repeats,
         tools=[desk.swarm],
     )
     result = await boss.run("Go.")

@@ -22,6 +22,7 @@ from treadle import (
     tool,
 )
 from treadle.events import HandedOff
+from treadle.journal import CallEnded
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.testing import FunctionModel, ScriptedModel, assert_strict, calls, reply
 
@@ -48,7 +49,7 @@ async def test_a_handoff_beside_other_calls(history: Any) -> None:
     for request in (*alice.requests, *bob.requests):
         assert_strict(ChatEncoder("gpt-5.2", OPENAI).body(request, stream=False))
     entries = [e for b in await store.read("c") for e in b.entries]
-    ended: list[Any] = [e for e in entries if type(e).__name__ == "CallEnded"]
+    ended = [e for e in entries if isinstance(e, CallEnded)]
     assert sorted(e.result.call_id for e in ended) == ["alice#1:c1", "alice#1:c2"]
     assert [r.text for r in result.tool_results] == ["7", "Handed over to bob."]
     reloaded = await Swarm("s", agents=agents, history=history).run(
@@ -214,7 +215,11 @@ async def test_empty_replies() -> None:
 async def test_a_handoff_with_wrong_arguments_can_be_mended() -> None:
     """The model is told; a message is not wanted, only possible."""
     wrong = calls(("h", "transfer_to_two", {"message": 3, "more": True}))
-    one = member("one", wrong, lambda request: hands("two", last_result(request)[:12]))
+
+    def mends(request: ModelRequest) -> Any:
+        return hands("two", last_result(request)[:12])
+
+    one = member("one", wrong, mends)
     result = await Swarm("s", agents=[one, member("two", says("hi"))]).run("Go.")
     assert result.output == "hi"
     assert result.steps[0].turns == 2

@@ -1,4 +1,4 @@
-"""Runs of swarms that pause, are steered, cancelled, limited, forked, resumed by others, watched."""
+"""Runs of swarms that pause, are steered, cancelled, limited, forked, resumed, watched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.agent.parts import Hanging, check_answered
-from tests.workflows.desk import Desk, consults, hands, last_result, member, opened, said_in, says
+from tests.workflows.desk import Desk, consults, hands, member, opened, repeats, said_in, says
 from treadle import (
     END,
     START,
@@ -46,7 +46,7 @@ class Held:
 @pytest.mark.parametrize("decision", [Approve(), Deny("not today")])
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_a_member_waits_for_somebody(decision: Any, kind: str, tmp_path: Any) -> None:
-    """C1: decided with another handle, in a swarm that is built anew; nothing before is repeated."""
+    """C1: decided with another handle, in a swarm that is built anew; nothing is repeated."""
     url = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/s.db"
     async with opened(url) as store:
         first = Desk(approval=True)
@@ -72,7 +72,7 @@ async def test_who_is_asked_waits_for_somebody() -> None:
 
     def make() -> Swarm[str]:
         desk = Desk(approval=True)
-        one = member("one", consults("refund", "Pay."), lambda r: says(last_result(r)))
+        one = member("one", consults("refund", "Pay."), repeats)
         return Swarm("s", agents=[one, desk.refund], store=store)
 
     paused = await make().run("Go.", run_id="r")
@@ -370,6 +370,7 @@ def test_from_sync_code() -> None:
 async def test_two_runs_of_one_swarm_at_a_time() -> None:
     """They share nothing."""
     desk = Desk()
-    results = await asyncio.gather(*(desk.swarm.run("Go.") for _ in range(5)))
+    runs = [desk.swarm.start("Go.") for _ in range(5)]
+    results = [await run for run in runs]
     assert {r.output for r in results} == {"It is paid."}
     assert {r.usage.requests for r in results} == {7}

@@ -110,9 +110,7 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
             raise ConfigError(
                 f"history={self.history!r:.60} is none of 'fresh', 'full', and no function."
             )
-        kind = type(self.promote)
-        listed = issubclass(kind, Sequence | set | frozenset) and not issubclass(kind, str)
-        if self.promote != "all" and not listed:
+        if self.promote != "all" and not _lists_names(self.promote):
             raise ConfigError(f"promote={self.promote!r:.60}: give 'all', or a list of names.")
 
     def replace(self, **changes: Any) -> Swarm[OutputT]:
@@ -146,6 +144,10 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
         if plain:
             self._ready.append(setup)
         return setup
+
+
+def _lists_names(given: object) -> bool:
+    return isinstance(given, Sequence | set | frozenset) and not isinstance(given, str)
 
 
 def _members(swarm: str, given: object) -> tuple[Startable[Any, Any], ...]:
