@@ -17,6 +17,9 @@ from treadle import (
     RunResult,
     Scope,
     State,
+    Swarm,
+    SwarmResult,
+    SwarmStep,
     Tool,
     tool,
 )
@@ -69,6 +72,17 @@ async def plans() -> None:
     assert_type(await plan.start("hi"), PlanResult)
     assert_type(plan.run_sync("hi").output, str)
     assert_type(plan.run_sync("hi").replans, int)
+
+
+async def swarms() -> None:
+    model = ScriptedModel([])
+    swarm = Swarm("s", agents=[Agent("a", model), Agent("b", model)])
+    assert_type(await swarm.run("hi"), SwarmResult[str])
+    assert_type(await swarm.start("hi"), SwarmResult[str])
+    assert_type(swarm.run_sync("hi").steps, list[SwarmStep])
+    assert_type((await swarm.resume("r")).handoff_chain, list[str])
+    numbers = Swarm("n", agents=[Agent("a", model, output_type=int)])
+    assert_type(numbers.run_sync("hi").output, int)
 
 
 class Story(TypedDict):

@@ -11,7 +11,7 @@ from treadle.agent.setup import AgentDelegate, RunSetup
 from treadle.agent.startable import Startable
 from treadle.control import Handoff
 from treadle.errors import ConfigError, DuplicateTool
-from treadle.messages import Message, Text
+from treadle.messages import Message, Part, Text
 from treadle.state.flat import State, StateWrite
 from treadle.state.scoped import Scope
 from treadle.tools.names import safe_name
@@ -111,9 +111,7 @@ def team_of(
     def tools_of(name: str, targets: Sequence[str]) -> list[Tool]:
         asks = consults[name]
         transfers = [_transfer(by_name[each]) for each in targets]
-        questions = [
-            _consult(by_name[each]).replace(delegate=consulted(each)) for each in consults[name]
-        ]
+        questions = [_consult(by_name[each]).replace(delegate=consulted(each)) for each in asks]
         if not transfers and not questions:
             return []
         return [*transfers, *questions, _listing(by_name, targets, asks)]
@@ -208,11 +206,10 @@ def _listing(
 def told_by(source: str, message: str, *said: Message) -> Message:
     """Return what a member is told that takes over: by whom, and what the user had `said`."""
     words = f": {message}" if message else "."
-    text = f"{source} has handed this conversation over to you{words}"
-    parts = tuple(part for each in said for part in each.parts)
-    if parts:
-        text += "\nThe user said:\n"
-    return Message("user", (Text(text), *parts))
+    parts: list[Part] = [Text(f"{source} has handed this conversation over to you{words}")]
+    for place, each in enumerate(said):
+        parts += [Text("\nThen:\n" if place else "\nThe user said:\n"), *each.parts]
+    return Message("user", tuple(parts))
 
 
 def promote(state: State, member: str, names: Promotion) -> tuple[StateWrite, ...]:

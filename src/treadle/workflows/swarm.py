@@ -97,8 +97,8 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
         self._check_options()
 
     def _check_options(self) -> None:
-        most: Any = self.max_handoffs
-        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        most = self.max_handoffs
+        if type(most) is not int or most < 1:
             raise ConfigError(f"max_handoffs={most!r:.60}: give a number from 1 on.")
         for option, value, allowed in (
             ("on_limit", self.on_limit, ("stop", "error")),
@@ -110,11 +110,8 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
             raise ConfigError(
                 f"history={self.history!r:.60} is none of 'fresh', 'full', and no function."
             )
-        promoted: Any = self.promote
-        if promoted != "all" and (
-            isinstance(promoted, str) or not isinstance(promoted, Sequence | set | frozenset)
-        ):
-            raise ConfigError(f"promote={promoted!r:.60}: give 'all', or a list of names.")
+        if self.promote != "all" and not _lists_names(self.promote):
+            raise ConfigError(f"promote={self.promote!r:.60}: give 'all', or a list of names.")
 
     def replace(self, **changes: Any) -> Swarm[OutputT]:
         """Return a copy with these fields changed."""
@@ -147,6 +144,10 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
         if plain:
             self._ready.append(setup)
         return setup
+
+
+def _lists_names(given: object) -> bool:
+    return isinstance(given, Sequence | set | frozenset) and not isinstance(given, str)
 
 
 def _members(swarm: str, given: object) -> tuple[Startable[Any, Any], ...]:

@@ -159,24 +159,23 @@ class Swarming:
         made = sum(each.handed and not each.stopped for _, each in before)
         pairs = [(label_of(each.step), each.to, kept.news) for each, kept in before]
         round_and_round = _goes_round([*pairs, (source, target, stint.news)])
-        stopped = round_and_round or made >= rules.most
+        reason = "" if made < rules.most else f"The run reached max_handoffs={rules.most}."
+        if round_and_round:
+            reason = f"{source} and others hand the conversation over in circles."
+        elif reason and rules.fails:  # the step stays open: a resume with more may carry it out
+            stage.work.thread = result.messages
+            raise LimitReached(f"{reason} Raise it, or set on_limit to 'stop'.")
         came = StepEnd(
             output=_last_words(result.messages),
             to=target,
-            data=to_builtins(replace(stint, stopped=stopped)),
-            writes=() if stopped else promote(stage.state, member.name, rules.promotes),
+            data=to_builtins(replace(stint, stopped=bool(reason))),
+            writes=() if reason else promote(stage.state, member.name, rules.promotes),
         )
         stage.end(step, came, adopts=result.messages)
-        if not stopped:
+        if not reason:
             stage.tell(HandedOff, new_span_id(), None, source, target, handoff.message)
             return None
-        if round_and_round:
-            reason = f"{source} and others hand the conversation over in circles."
-            return Ending(stop_reason="loop", reason=reason)
-        reason = f"The run reached max_handoffs={rules.most}."
-        if rules.fails:
-            raise LimitReached(f"{reason} Raise it, or set on_limit to 'stop'.")
-        return Ending(stop_reason="limit", reason=reason)
+        return Ending(stop_reason="loop" if round_and_round else "limit", reason=reason)
 
     def _opening(self, stage: Stage) -> Opening:
         """Return which member is next, or goes on, and with what."""
@@ -186,6 +185,8 @@ class Swarming:
             return Opening(label=self._first(stage))
         last = stage.steps[-1]
         stint, label = _stint(last), stage.work.renamed.get(last.to, last.to)
+        if stint.stopped:  # resumed: who was not let go is asked again
+            return Opening(label=label_of(last.step))
         if not stint.handed or stage.input is None or self.rules.history == "full":
             return Opening(label=label)
         source = label_of(last.step)
@@ -221,7 +222,8 @@ class Swarming:
         ended = stage.steps[place]
         stint = _stint(ended)
         asked = "" if stage.input is None else stage.input.text
-        if place and _stint(stage.steps[place - 1]).handed:
+        before = _stint(stage.steps[place - 1]) if place else Stint()
+        if before.handed and not before.stopped:
             asked = self._asked(stage, place)
         return SwarmStep(
             agent=label_of(ended.step),
