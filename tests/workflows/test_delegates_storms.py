@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.workflows.crews import USAGE, boss, starts
+from tests.workflows.test_delegates_limits import untyped
 from treadle import (
     Agent,
     Limits,
@@ -74,12 +75,12 @@ class Storm:
             said = [{"id": f"w{n}#1", "text": "hey"} for n in range(3)]
             return calls(*((f"m{n}", "message_delegate", s) for n, s in enumerate(said)))
         results = request.messages[-1].tool_results
-        value: Any = results[0].value if len(results) == 1 else None
+        value: object = results[0].value if len(results) == 1 else None
         none = any("No delegate" in result.text for result in results)
         if not none and not isinstance(value, list):
             return calls((f"w{turn}", "wait_for_delegate", {}), usage=USAGE)
-        found: list[dict[str, str]] = value if isinstance(value, list) else []
-        told = {each["id"]: each["state"] for each in found}
+        found = untyped([] if none else value)
+        told: dict[str, str] = {each["id"]: each["state"] for each in found}
         missing = [n for n in range(NUMBER) if f"w{n}#1" not in told]
         if missing:  # a cancellation came before they could begin
             return self._starts(turn, missing)

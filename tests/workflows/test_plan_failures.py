@@ -340,6 +340,32 @@ async def test_a_limit_of_the_whole_run_stops_it() -> None:
     assert [step.status for step in more.steps] == ["completed"] * 3
 
 
+async def test_a_limit_stops_the_planner_too() -> None:
+    """Before there is a plan, and before there is an answer."""
+    first = await Kitchen(THREE).kitchen.run("Go.", limits=Limits(max_turns=None, max_tokens=50))
+    assert (first.stop_reason, first.steps, first.plan) == ("budget", [], None)
+
+    def cooks(step: str, request: ModelRequest) -> Any:
+        return reply("a done", usage=Usage(input_tokens=5_000))
+
+    made, store = Kitchen({"a": []}, cooks=cooks), MemoryStore()
+    limits = Limits(max_turns=None, max_tokens=5_040)
+    last = await made.kitchen.run("Go.", store=store, run_id="r", limits=limits)
+    assert (last.stop_reason, len(last.steps)) == ("budget", 1)
+    more = await made.kitchen.resume("r", store=store, limits=Limits(max_turns=None))
+    assert more.output == "It is done: a done"
+
+
+async def test_a_change_that_had_begun_goes_on() -> None:
+    """Also where the plan may not change any more when the run is resumed."""
+    store = MemoryStore()
+    made = Kitchen(THREE, Overloaded("busy", retryable=False), cooks=broken("b"))
+    with pytest.raises(Overloaded):
+        await made.kitchen.run("Go.", store=store, run_id="r")
+    result = await Kitchen({}, max_replans=0).kitchen.resume("r", store=store)
+    assert (result.stop_reason, result.replans) == ("answer", 1)
+
+
 async def test_turns_are_shared() -> None:
     """At the limit each agent still answers."""
     result = await Kitchen(THREE).kitchen.run("Go.", limits=Limits(max_turns=3))

@@ -144,6 +144,8 @@ async def enter(work: Work, origin: Origin) -> None:
             work.thread.append(start.input)
     elif start.resumption is not IN_PROCESS:
         _restore(work)
+    elif work.recorder is not None:
+        work.entered = labels(work.recorder.view.entered)  # paths are never used again
     _build(work, origin)
     await work.render()
     await work.mail.open(work.recorder)

@@ -18,6 +18,7 @@ from treadle.errors import PlanInvalid, RunFailed, TreadleError
 from treadle.events import AgentLeft, AnswerStored, RunFinished, RunPaused
 from treadle.messages import Message
 from treadle.plan import Plan
+from treadle.ports.plans import has_plan
 from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
 from treadle.tools.outcome import ToolOutcome, error_result
@@ -154,12 +155,14 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         reason=ending.reason,
         pending=work.pending if ending.stop_reason == "paused" else [],
         artefacts=work.shelf.texts if work.opened else {},
-        plan=_plan(work) if work.state is not None and work.state.packed() else None,
+        plan=_plan(work) if work.opened else None,
         **extras,
     )
 
 
 def _plan(work: Work) -> Plan | None:
+    if work.state is None or not has_plan(work.state, work.setup.agent, work.path):
+        return None
     try:
         return work.ctx.plan
     except PlanInvalid as error:

@@ -14,6 +14,11 @@ def plan_owner(agent: str, path: str = "") -> str:
     return path or agent.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
 
 
+def has_plan(state: State, agent: str, path: str = "") -> bool:
+    """Whether a child run, or, without a path, an agent has one."""
+    return Scope.PLAN + plan_owner(agent, path) in state
+
+
 def read_plan(state: State, agent: str, path: str = "") -> Plan | None:
     """Return the plan of a child run, or, without a path, of an agent; None where it has none.
 

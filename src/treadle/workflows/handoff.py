@@ -120,7 +120,7 @@ def team_of(
 
     team: dict[str, Member] = {}
     for name, base in bases.items():
-        targets = handoffs[name] if base.flow is None else ()
+        targets = tuple(handoffs[name]) if base.flow is None else ()
         tools = tools_of(name, targets)
         asked[name] = _extended(swarm, base, tools_of(name, ()), ())
         setup = _extended(swarm, base, tools, targets)
@@ -129,7 +129,7 @@ def team_of(
             base=base,
             setup=setup,
             targets=targets,
-            asks=consults[name] if base.flow is None else (),
+            asks=tuple(consults[name]) if base.flow is None else (),
             signals=frozenset(safe_name(t.name) for t in tools if t.delegate is None),
             delegate=AgentDelegate(
                 name=name,

@@ -90,10 +90,10 @@ class PlanExecute(Startable[str, PlanResult]):
 
     def _check_agents(self) -> None:
         executor: object = self.executor
-        if not isinstance(executor, Startable):
+        if not isinstance(executor, Startable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"executor={executor!r:.60} cannot be run; agents can.")
         planner: object = self.planner
-        if isinstance(planner, Startable) and not isinstance(planner, Agent):
+        if isinstance(planner, Startable) and not isinstance(planner, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"planner={planner!r:.60}: give an agent, or the model of one.")
         if planner is None and not isinstance(executor, Agent):
             raise ConfigError(f"{self.name!r} needs a planner=: an agent, or the model of one.")

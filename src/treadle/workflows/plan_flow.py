@@ -12,7 +12,7 @@ from msgspec import to_builtins
 from treadle.agent.agent import Agent
 from treadle.agent.ending import Ending
 from treadle.agent.options import RunOptions
-from treadle.agent.setup import AgentDelegate, definitions_of
+from treadle.agent.setup import AgentDelegate, RunSetup, definitions_of
 from treadle.agent.stage import Stage
 from treadle.agent.steps import StepEnd
 from treadle.errors import OutputInvalid, PlanInvalid, RunFailed
@@ -37,14 +37,21 @@ class Planner:
     def planning(self, output: PlanOutput) -> AgentDelegate:
         """Return it as it makes a plan, with this output."""
         agent = self.agent
-        return replace(agent, resolve=lambda given: replace(agent.resolve(given), output=output))
+
+        def resolve(given: RunOptions) -> RunSetup:
+            return replace(agent.resolve(given), output=output)
+
+        return replace(agent, resolve=resolve)
 
     @property
     def answering(self) -> AgentDelegate:
         """It as it writes the answer, without tools."""
         agent = self.agent
-        answers: dict[str, Any] = {"output": None, "registry": _NO_TOOLS, "planning": ""}
-        return replace(agent, resolve=lambda given: replace(agent.resolve(given), **answers))
+
+        def resolve(given: RunOptions) -> RunSetup:
+            return replace(agent.resolve(given), output=None, registry=_NO_TOOLS, planning="")
+
+        return replace(agent, resolve=resolve)
 
 
 class PlanFlow:
@@ -170,7 +177,11 @@ def laid_under(agent: Agent[Any, Any] | Any, given: RunOptions) -> AgentDelegate
     delegate: AgentDelegate = agent.delegate
     if not given:
         return delegate
-    return replace(delegate, resolve=lambda others: delegate.resolve(given | others))
+
+    def resolve(others: RunOptions) -> RunSetup:
+        return delegate.resolve(given | others)
+
+    return replace(delegate, resolve=resolve)
 
 
 _NO_TOOLS = ToolRegistry(())

@@ -97,7 +97,7 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
         self._check_options()
 
     def _check_options(self) -> None:
-        most: object = self.max_handoffs
+        most: Any = self.max_handoffs
         if not isinstance(most, int) or isinstance(most, bool) or most < 1:
             raise ConfigError(f"max_handoffs={most!r:.60}: give a number from 1 on.")
         for option, value, allowed in (
@@ -110,7 +110,7 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
             raise ConfigError(
                 f"history={self.history!r:.60} is none of 'fresh', 'full', and no function."
             )
-        promoted: object = self.promote
+        promoted: Any = self.promote
         if promoted != "all" and (
             isinstance(promoted, str) or not isinstance(promoted, Sequence | set | frozenset)
         ):

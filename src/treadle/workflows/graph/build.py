@@ -123,9 +123,11 @@ class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
                 f"{home[0][0]!r}."
             )
         found = copy(self)
-        found._ready = []
-        found._start_at = node
+        found._begin_at(node)  # noqa: SLF001 a copy of this very graph
         return found
+
+    def _begin_at(self, node: str) -> None:
+        self._ready, self._start_at = [], node
 
     def _setup(self, options: RunOptions | ResumeOptions) -> RunSetup:
         """Return what carries it out, which stays the same while the graph does."""

@@ -19,21 +19,24 @@ from treadle.ports.children import Delegate, label_of
 from treadle.state import Reducer, Scope, StateWrite
 from treadle.state.typed import TypedView
 from treadle.values import json_text
+from treadle.workflows.graph.course import Course
 from treadle.workflows.graph.edges import START
 from treadle.workflows.graph.fingerprint import fingerprint
+from treadle.workflows.graph.inputs import begun
 from treadle.workflows.graph.layout import Layout
 from treadle.workflows.graph.nodes import RunnableNode
 from treadle.workflows.graph.places import OUTERMOST, Places
-from treadle.workflows.graph.records import steps_of
+from treadle.workflows.graph.records import newest_output, steps_of
 from treadle.workflows.graph.result import GraphResult, NodeStep
 from treadle.workflows.graph.visits import Stopped
-from treadle.workflows.graph.walker import Course, Walker, begun
+from treadle.workflows.graph.walker import Walker
 
 
 class GraphFlow:
-    """Carries out the runs of a graph as it stands; `start_at` is where one begins, if not at START.
+    """Carries out the runs of a graph as it stands.
 
-    A node is a step of its name, the branches of a fan-out or a map are scopes in its step.
+    `start_at` is where a run begins that does not at START. A node is a step of its name, the
+    branches of a fan-out or a map are scopes in its step.
     """
 
     def __init__(
@@ -53,11 +56,11 @@ class GraphFlow:
         self._reducers = reducers
         self._start_at = start_at
         self._walks: WeakKeyDictionary[Stage, Walker] = WeakKeyDictionary()
-        self._delegates: dict[str, Delegate] = {
-            node.id: node.work.delegate
-            for node in layout.nodes.values()
-            if isinstance(node, RunnableNode) and isinstance(node.work, Startable)
-        }
+        self._delegates: dict[str, Delegate] = {}
+        for node in layout.nodes.values():
+            work: Any = node.work if isinstance(node, RunnableNode) else None
+            if isinstance(work, Startable):
+                self._delegates[node.id] = work.delegate
 
     @property
     def delegates(self) -> Mapping[str, Delegate]:
@@ -79,10 +82,10 @@ class GraphFlow:
         except Stopped as stop:
             ending = stop.ending
             if ending.stop_reason == "limit":
-                ending.output = stage.state.get(places.current)
+                ending.output = newest_output(walk.steps, self._layout, walk.facts)
                 _answer(stage, ending.output)
             return ending
-        output = stage.state.get(places.current)
+        output = newest_output(walk.steps, self._layout, walk.facts)
         _answer(stage, output)
         return Ending(stop_reason="answer", output=output)
 
@@ -116,7 +119,7 @@ class GraphFlow:
                 for key, reducer in self._reducers.items()
                 if key.startswith(Scope.GRAPH)
             }
-            stage.state.declare(own)
+            stage.state.add_reducers(own)
         said = stage.input
         writes: tuple[StateWrite, ...] = ()
         if not self._start_at or said is not None:

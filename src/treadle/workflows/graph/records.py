@@ -13,7 +13,10 @@ from treadle.journal import StepEnded
 from treadle.ports.children import Pause, label_of
 from treadle.state import StateWrite
 from treadle.usage import NOTHING, Usage
-from treadle.values import Plain
+from treadle.values import Plain, unpack
+from treadle.workflows.graph.context import WalkFacts
+from treadle.workflows.graph.layout import Layout
+from treadle.workflows.graph.nodes import RouterNode
 from treadle.workflows.graph.places import Places
 from treadle.workflows.graph.result import NodeStep
 
@@ -41,6 +44,46 @@ class Came(Struct, kw_only=True):
     pause: Pause | None = None
 
 
+def outcome_writes(came: Came, node: str, facts: WalkFacts) -> tuple[StateWrite, ...]:
+    """Return what the end of a node changes in the state beside what it wrote itself."""
+    key = facts.places.output(node)
+    if came.output is UNSET:
+        return (StateWrite(key, deleted=True),) if key in facts.state else ()
+    if came.chosen:
+        return (StateWrite(key, came.output),)
+    return StateWrite(key, came.output), StateWrite(facts.places.current, came.output)
+
+
+def node_step(came: Came, node: str, target: str, branch: str, seconds: float) -> NodeStep:
+    """Return how the result keeps it."""
+    return NodeStep(
+        node=node,
+        ok=came.ok,
+        output=None if came.output is UNSET else came.output,
+        error=came.error,
+        next=target,
+        branch=branch,
+        usage=came.spent,
+        tool_calls=came.tool_calls,
+        turns=came.turns,
+        seconds=seconds,
+    )
+
+
+def newest_output(steps: Sequence[NodeStep], layout: Layout, facts: WalkFacts) -> Any:
+    """Return the newest output of the main walk, also when the state has none of it any more."""
+    if facts.places.current in facts.state:
+        return facts.state.get(facts.places.current)
+    given = (
+        step.output
+        for step in reversed(steps)
+        if step.output is not None
+        and not step.branch
+        and not isinstance(layout.nodes.get(step.node), RouterNode)
+    )
+    return unpack(next(given, None))
+
+
 def step_end(came: Came, to: str, seconds: float) -> StepEnd:
     """Return how the journal keeps it."""
     data: list[Plain] = [round(seconds, 6)]
@@ -58,7 +101,8 @@ def steps_of(
     """Yield the visits that the journal tells of, each with those of the branches it opened."""
     for each in ended:
         label = label_of(each.step)
-        seconds, turns, calls, spent, inner = [*cast("list[Any]", each.data), 0, 0, None, ()][:5]
+        told: list[Any] = [*cast("list[Any]", each.data), 0, 0, None, ()]
+        seconds, turns, calls, spent, inner = told[:5]
         key = places.output(label)
         yield (
             NodeStep(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
 
@@ -173,9 +172,12 @@ async def _asked(
     running: Awaitable[AnyResult], node: RunnableNode, step: Step, key: str
 ) -> tuple[Came, AnyResult | None]:
     """Return what a run came to, and its result where it may be tried again."""
+    late = False
     try:
-        with _limited(node, step) as late:
+        if node.timeout is None:
             result = await running
+        else:
+            result, late = await _within(node.timeout, running, step)
     except TreadleError as error:
         came, result, again = failed(str(error), error), error.result, error.result
     else:
@@ -199,22 +201,20 @@ def _answered(result: AnyResult, node: RunnableNode, key: str) -> Came:
     return failed(text, Stopped(Ending(stop_reason=result.stop_reason, reason=text)))
 
 
-@contextmanager
-def _limited(node: RunnableNode, step: Step) -> Iterator[list[bool]]:
-    """End the run that is this step when its time is up; the list has something in it then."""
+async def _within(
+    seconds: float, running: Awaitable[AnyResult], step: Step
+) -> tuple[AnyResult, bool]:
+    """End the run that is this step when its time is up; return its result, and whether it was."""
     late: list[bool] = []
-    if node.timeout is None:
-        yield late
-        return
 
     def expire() -> None:
         late.append(True)
         if isinstance(step.work, Work):
             step.work.end_early(Ending(stop_reason="deadline", reason="The node's time is up."))
 
-    timer = asyncio.get_running_loop().call_later(node.timeout, expire)
+    timer = asyncio.get_running_loop().call_later(seconds, expire)
     try:
-        yield late
+        return await running, bool(late)
     finally:
         timer.cancel()
 

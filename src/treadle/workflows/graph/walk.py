@@ -62,7 +62,12 @@ def next_step(
             case _:
                 pass
     for edge in layout.edges.get(source, ()):
-        if _asked(lambda edge=edge: edge.follows(outcome, view), f"The condition of edge {edge}"):
+        if edge.when is None:
+            follows = outcome.ok
+        else:
+            what = f"The condition of edge {edge}"
+            follows = _asked(lambda edge=edge: edge.follows(outcome, view), what)
+        if follows:
             return Taken(
                 _target(layout, edge, view, home), "" if edge.when is None else str(edge.when)
             )

@@ -1,0 +1,81 @@
+"""Branches of a graph: what each begins with, and what they come to together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from treadle.agent.steps import paused_together
+from treadle.ports.children import ChildPaused, Pause
+from treadle.state import Branch, State, StateWrite, merge
+from treadle.values import Plain, pack
+from treadle.workflows.graph.context import GraphView
+from treadle.workflows.graph.nodes import FanOutNode, MapNode, SplitNode
+from treadle.workflows.graph.places import Places
+from treadle.workflows.graph.visits import Stopped
+from treadle.workflows.graph.walk import choose_branches, items_of
+
+
+class BranchEnd(Struct, frozen=True):
+    """A branch that has ended: its `first` node, its state, and whether a node in it `spoke`."""
+
+    first: str
+    state: State
+    spoke: bool
+
+
+def chosen_of(node: SplitNode, view: GraphView[Any]) -> list[Plain]:
+    """Return what each branch is opened with: its first node, and the item of a map."""
+    if isinstance(node, FanOutNode):
+        return [[first] for first in choose_branches(node, view)]
+    items = items_of(node, view)
+    return [
+        [node.node, pack(item, f"item {number} of map {node.id!r}")]
+        for number, item in enumerate(items)
+    ]
+
+
+def merged(
+    node: SplitNode, base: State, branches: Sequence[BranchEnd], places: Places
+) -> tuple[StateWrite, ...]:
+    """Return what the branches wrote that is not theirs alone.
+
+    Raises:
+        BranchConflict: two left different values in one key.
+    """
+    named: list[tuple[str, Branch]] = []
+    is_map, own = isinstance(node, MapNode), {places.current, places.input}
+    for number, each in enumerate(branches):
+        state = each.state
+        if not isinstance(state, Branch):
+            raise AssertionError("a branch has a state of its own")
+        private = own
+        if is_map:
+            private = own | {key for key in state.written if key.startswith(places.all_nodes)}
+        state.forget(private)
+        named.append((f"{each.first}[{number}]" if is_map else each.first, state))
+    return merge(base, named)
+
+
+def joined(node: SplitNode, branches: Sequence[BranchEnd], places: Places) -> Plain:
+    """Return what the branches came to: by first node, or in the order of the items."""
+    if isinstance(node, MapNode):  # a list of what is packed is a packed list
+        return [each.state.find(places.current) if each.spoke else None for each in branches]
+    return pack(
+        {each.first: each.state.get(places.current) if each.spoke else None for each in branches}
+    )
+
+
+def problem_of(outcomes: Iterable[object]) -> Exception | None:
+    """Return what keeps a join from being reached: somebody is asked first, then what failed."""
+    errors = [each for each in outcomes if isinstance(each, Exception)]
+    paused = paused_together(errors)
+    failures = [each for each in errors if not isinstance(each, ChildPaused | Stopped)]
+    if paused is None:
+        return next(iter((*failures, *errors)), None)
+    if failures:
+        told = "; ".join(str(each) for each in failures)
+        return ChildPaused(Pause(f"{paused.pause.reason} Besides: {told}", paused.pause.pending))
+    return paused
