@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from tests.crash.agent import IDEMPOTENT, Hold, answer_to, build
-from tests.crash.killing import ACKNOWLEDGED, EFFECTS
 from tests.crash.going import conversation_of, go_on
+from tests.crash.killing import ACKNOWLEDGED, EFFECTS
 from treadle.errors import ConversationNotFound
 from treadle.fold import fold
 from treadle.journal import CallBegan, CallEnded, ModelReplied

@@ -83,7 +83,9 @@ class Story:
             decode(encode(outcome_of(result))), tuple(result.messages), said_in(batches), told
         )
         asked = Counter(line for line in told if line.startswith("asked "))
-        problems = [f"a request that is not the only one: {asked}"] if asked.total() > len(asked) else []
+        problems = (
+            [f"a request that is not the only one: {asked}"] if asked.total() > len(asked) else []
+        )
         known = Known.of(batches)
         problems += repeated(told, known, run_id, IDEMPOTENT)
         problems += _journal(batches)
@@ -115,7 +117,7 @@ class Story:
         problems += _journal(batches)
         after = await store.read(conversation_of(run_id))
         if len(after) != len(batches):
-            problems.append(f"whoever asks again writes: {after[len(batches):]}")
+            problems.append(f"whoever asks again writes: {after[len(batches) :]}")
         return problems
 
 
@@ -134,7 +136,9 @@ def _journal(batches: Sequence[Batch]) -> Iterator[str]:
             if entry.attempt != attempts.get(entry.path, 0) + 1:
                 yield f"attempt {entry.attempt} of {entry.path} after {attempts.get(entry.path)}"
             attempts[entry.path] = entry.attempt
-    yield from (f"{number} times in the journal: {what}" for what, number in times.items() if number > 1)
+    yield from (
+        f"{number} times in the journal: {what}" for what, number in times.items() if number > 1
+    )
     yield from _calls(batches)
     yield from _views(batches)
 

@@ -204,8 +204,7 @@ class Sweep:
         run_id = f"{self._mark}-{kind}-{number}"
         folder = self._folder / run_id
         folder.mkdir()
-        where = {"url": self._url, "run_id": run_id, "folder": folder}
-        trial = Trial(case=self._case, nursery=nursery, **where)
+        trial = Trial(case=self._case, nursery=nursery, url=self._url, run_id=run_id, folder=folder)
         if kind == "harsh":
             die_often(trial, random.Random(f"{self._seed} {number}"), deaths)  # noqa: S311
         else:

@@ -15,9 +15,9 @@ import pytest
 
 from tests.crash.cases import AGENT
 from tests.crash.checks import reference, wrong
+from tests.crash.going import conversation_of
 from tests.crash.killing import ANSWERS, EFFECTS, HELD
 from tests.crash.nursery import ROOT
-from tests.crash.going import conversation_of
 from tests.crash.scenario import ANSWERED, LOST, PAUSED
 from tests.crash.sweep import KILLED, Sweep
 from tests.databases import KINDS, url_of
