@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from tests.crash.agent import IDEMPOTENT, Hold, answer_to, build
+from tests.crash.going import conversation_of, go_on
 from tests.crash.killing import ACKNOWLEDGED, EFFECTS
-from tests.crash.scenario import conversation_of, go_on
 from treadle.errors import ConversationNotFound
 from treadle.fold import fold
 from treadle.journal import CallBegan, CallEnded, ModelReplied
@@ -101,9 +101,9 @@ def _folded(batches: Sequence[Batch]) -> tuple[View, list[str]]:
         view.take_in(batch.revision, batch.entries)
         messages = list(view.messages)
         same = _same(before, messages)
-        problems += [f"revision {place}: {each}" for each in _refused(messages[same:])]
+        problems += [f"revision {place}: {each}" for each in refused(messages[same:])]
         before = messages
-    return view, problems + [f"at the end: {each}" for each in _refused(before)]
+    return view, problems + [f"at the end: {each}" for each in refused(before)]
 
 
 def _same(before: Sequence[Message], messages: Sequence[Message]) -> int:
@@ -116,7 +116,8 @@ def _same(before: Sequence[Message], messages: Sequence[Message]) -> int:
     return next(said, 0)
 
 
-def _refused(messages: Sequence[Message]) -> list[str]:
+def refused(messages: Sequence[Message]) -> list[str]:
+    """Return what a strict provider would refuse of a history."""
     body = [wire for message in messages for wire in _wire(message)]
     return REFUSED({"model": "any", "messages": body})
 

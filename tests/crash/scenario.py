@@ -13,43 +13,16 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from tests.crash.agent import Hold, build
+from tests.crash.agent import Hold
+from tests.crash.cases import AGENT, CASES
+from tests.crash.going import go_on, revision_of
 from tests.crash.killing import ANSWERS, EFFECTS, HELD, Killing, die, tell
-from treadle import Agent, RunResult
 from treadle.agent import lease
-from treadle.agent.conversation import Conversation
-from treadle.agent.views import views_of
-from treadle.errors import LeaseLost, RunNotFound
-from treadle.ports.approval import Approve
+from treadle.errors import LeaseLost
 from treadle.stores.open import open_store
-from treadle.view import View
 
 ANSWERED, PAUSED, LOST = 0, 3, 4
-
-
-def conversation_of(run_id: str) -> str:
-    """Return the ID of the conversation that the run is in."""
-    return f"talk-{run_id}"
-
-
-async def go_on(
-    agent: Agent[None, str], store: Any, run_id: str, *, approve: bool = False
-) -> RunResult[str]:
-    """Start the run, or resume it from wherever it was left."""
-    try:
-        await store.find(run_id)
-    except RunNotFound:
-        conversation = conversation_of(run_id)
-        known = await store.create(conversation)
-        views_of(store).put(known, View())  # so that the first batch takes the conversation
-        return await agent.run("Begin.", conversation=conversation, run_id=run_id, store=store)
-    decisions: dict[str, Approve] = {}
-    if approve:
-        conversation = await Conversation.open(conversation_of(run_id), store=store)
-        decisions = {call.call_id: Approve() for call in await conversation.pending()}
-    return await agent.resume(run_id, store=store, decisions=decisions)
 
 
 async def carry_out(options: argparse.Namespace) -> int:
@@ -58,16 +31,18 @@ async def carry_out(options: argparse.Namespace) -> int:
     opened = open_store(options.url)
     store = Killing(opened, folder, before=options.kill_before, after=options.kill_after)
     hold = Hold(partial(tell, folder / HELD), *options.hold)
-    agent = build(store, partial(tell, folder / EFFECTS), hold)
+    case, told = CASES[options.story], partial(tell, folder / EFFECTS)
     try:
-        result = await go_on(agent, store, options.run_id, approve=options.approve)
+        case.begins(told, await revision_of(opened, options.run_id))
+        runnable = case.build(store, told, hold)
+        result = await go_on(runnable, store, options.run_id, approve=options.approve)
     except LeaseLost:
         return LOST
     finally:
         await opened.close()
     if result.stop_reason == "paused":
         return PAUSED
-    tell(folder / ANSWERS, f"{result.stop_reason}: {result.output}")
+    tell(folder / ANSWERS, case.answer_of(result))
     return ANSWERED
 
 
@@ -88,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("url", metavar="URL")
     parser.add_argument("run_id", metavar="RUN_ID")
     parser.add_argument("folder", metavar="FOLDER")
+    parser.add_argument("--story", choices=CASES, default=AGENT.name, help="what runs (agent)")
     kills = parser.add_mutually_exclusive_group()
     kills.add_argument("--kill-before", type=int, metavar="N", help="die before the N-th append")
     kills.add_argument("--kill-after", type=int, metavar="N", help="die after the N-th append")

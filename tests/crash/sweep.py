@@ -1,7 +1,7 @@
 """Kill a run before and after each of its appends, and again and again: does anything get lost?
 
-`python -m tests.crash.sweep --url sqlite` shows how far it is, and a table. It exits with 1 when
-anything was not as it must be.
+`python -m tests.crash.sweep --url sqlite --story swarm` shows how far it is, and a table. It exits
+with 1 when anything was not as it must be.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from tests.crash.checks import Reference, lost, reference, wrong
+from tests.crash.cases import CASES, Case
+from tests.crash.checks import lost
 from tests.crash.killing import ACKNOWLEDGED
 from tests.crash.nursery import Nursery
 from tests.crash.scenario import ANSWERED, PAUSED
@@ -41,16 +42,17 @@ LONGEST_LIFE = 60.0  # milliseconds of a process that is killed at a random time
 
 
 @dataclass(kw_only=True)
-class Story:
+class Trial:
     """One run on its way through processes, to its end: how often was it killed, what was wrong."""
 
+    case: Case
     url: str
     run_id: str
     folder: Path
     nursery: Nursery
     processes: int = 0
     kills: int = 0
-    paused: bool = False
+    paused: int = 0
     answered: bool = False
     problems: list[str] = field(default_factory=list[str])
 
@@ -69,14 +71,15 @@ class Story:
         """Let one more process do its part, and see how it ended."""
         self.processes += 1
         approve = ["--approve"] if self.paused else []
-        code = self.nursery.run([self.url, self.run_id, str(self.folder), *approve, *options])
+        place = [self.url, self.run_id, str(self.folder), "--story", self.case.name]
+        code = self.nursery.run([*place, *approve, *options])
         if code == KILLED:
             self.kills += 1
             self.problems += self._look(lambda store: lost(store, self.run_id, self.folder))
         elif code == PAUSED:
-            if self.paused and "--approve" in approve:
+            self.paused += 1
+            if self.paused > self.case.pauses:
                 self.problems.append("it paused again after it had been approved")
-            self.paused = True
         elif code == ANSWERED:
             self.answered = True
         else:
@@ -89,12 +92,11 @@ class Story:
         while not self.over:
             self.live()
 
-    def judge(self, expected: Reference) -> None:
+    def judge(self, expected: Any) -> None:
         """Look at how it ended."""
         if self.answered:
-            self.problems += self._look(
-                lambda store: wrong(store, self.run_id, self.folder, expected, self.kills)
-            )
+            wrong, told = self.case.wrong, (self.run_id, self.folder, expected, self.kills)
+            self.problems += self._look(lambda store: wrong(store, *told))
 
     def _look(self, look: Callable[[Any], Any]) -> list[str]:
         """Look with a new handle, as any other process would."""
@@ -109,24 +111,24 @@ class Story:
         return asyncio.run(opened())
 
 
-def die_once(story: Story, kind: Literal["before", "after"], number: int) -> None:
+def die_once(trial: Trial, kind: Literal["before", "after"], number: int) -> None:
     """Kill the run before or after its N-th append, if it gets there, and let it finish."""
-    while not story.over and not story.kills:
-        left = number - story.appends
+    while not trial.over and not trial.kills:
+        left = number - trial.appends
         if left < 1:
             break
-        story.live(f"--kill-{kind}", str(left))
-    story.finish()
+        trial.live(f"--kill-{kind}", str(left))
+    trial.finish()
 
 
-def die_often(story: Story, chance: random.Random, most: int) -> None:
+def die_often(trial: Trial, chance: random.Random, most: int) -> None:
     """Kill every process of the run, until one is quick enough or `most` are dead."""
-    while not story.over and story.kills < most:
+    while not trial.over and trial.kills < most:
         if chance.random() < 0.3:
-            story.live("--kill-at", f"{chance.uniform(1, LONGEST_LIFE):.2f}")
+            trial.live("--kill-at", f"{chance.uniform(1, LONGEST_LIFE):.2f}")
         else:
-            story.live(f"--kill-{chance.choice(('before', 'after'))}", str(chance.randint(2, 5)))
-    story.finish()
+            trial.live(f"--kill-{chance.choice(('before', 'after'))}", str(chance.randint(2, 5)))
+    trial.finish()
 
 
 @dataclass(kw_only=True)
@@ -143,8 +145,16 @@ class Sweep:
     """All runs on one store, some at once."""
 
     def __init__(
-        self, url: str, folder: Path, *, kills: int, seed: int, report: Callable[[str], None]
+        self,
+        case: Case,
+        url: str,
+        folder: Path,
+        *,
+        kills: int,
+        seed: int,
+        report: Callable[[str], None],
     ) -> None:
+        self._case = case
         self._url = url
         self._folder = folder
         self._wanted = kills
@@ -152,7 +162,7 @@ class Sweep:
         self._report = report
         self._lock = threading.Lock()
         self._mark = secrets.token_hex(3)
-        self.expected = asyncio.run(reference())
+        self.expected = asyncio.run(case.reference())
         self.counts: dict[Kind, Count] = defaultdict(Count)
         self.violations: list[str] = []
         self.ended = False  # a number of an append was higher than there are
@@ -194,39 +204,39 @@ class Sweep:
         run_id = f"{self._mark}-{kind}-{number}"
         folder = self._folder / run_id
         folder.mkdir()
-        story = Story(url=self._url, run_id=run_id, folder=folder, nursery=nursery)
+        trial = Trial(case=self._case, nursery=nursery, url=self._url, run_id=run_id, folder=folder)
         if kind == "harsh":
-            die_often(story, random.Random(f"{self._seed} {number}"), deaths)  # noqa: S311
+            die_often(trial, random.Random(f"{self._seed} {number}"), deaths)  # noqa: S311
         else:
-            die_once(story, kind, number)
-        story.judge(self.expected)
+            die_once(trial, kind, number)
+        trial.judge(self.expected)
         with self._lock:
-            self._note(kind, story)
+            self._note(kind, trial)
 
-    def _note(self, kind: Kind, story: Story) -> None:
-        if kind != "harsh" and not story.kills:
+    def _note(self, kind: Kind, trial: Trial) -> None:
+        if kind != "harsh" and not trial.kills:
             self.ended = True
         sum_of = self.counts[kind]
         sum_of.runs += 1
-        sum_of.processes += story.processes
-        sum_of.kills += story.kills
-        sum_of.violations += len(story.problems)
-        self.violations += [f"{story.run_id}: {problem}" for problem in story.problems]
+        sum_of.processes += trial.processes
+        sum_of.kills += trial.kills
+        sum_of.violations += len(trial.problems)
+        self.violations += [f"{trial.run_id}: {problem}" for problem in trial.problems]
         runs = sum(each.runs for each in self.counts.values())
         self._report(f"{runs} runs, {self.kills} kills, {len(self.violations)} violations")
 
 
-def lines_of(sweep: Sweep, name: str, seconds: float) -> Iterator[str]:
-    """Yield the lines of the table for one store, and what was wrong."""
+def lines_of(sweep: Sweep, names: str, seconds: float) -> Iterator[str]:
+    """Yield the lines of the table for one story on one store, and what was wrong."""
     total = Count()
     for kind in KINDS:
         each = sweep.counts[kind]
-        yield f"{name:12}{kind:8}{_row(each)}"
+        yield f"{names}{kind:8}{_row(each)}"
         total.runs += each.runs
         total.processes += each.processes
         total.kills += each.kills
         total.violations += each.violations
-    yield f"{name:12}{'all':8}{_row(total)}{seconds:8.0f} s{total.kills / seconds:7.1f} kills/s"
+    yield f"{names}{'all':8}{_row(total)}{seconds:8.0f} s{total.kills / seconds:7.1f} kills/s"
     yield from sweep.violations
 
 
@@ -248,45 +258,60 @@ def place_of(url: str, folder: Path) -> Generator[str]:
         yield url
 
 
-def sweep_one(url: str, *, kills: int, seed: int) -> tuple[list[str], bool]:
+def sweep_one(
+    url: str, cases: Sequence[Case], *, kills: int | None, seed: int
+) -> tuple[list[str], bool]:
     """Sweep one store; return the lines to show, and whether all was well."""
+    lines, well, name = list[str](), True, url.partition(":")[0]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="treadle-crash-")))
         place = stack.enter_context(place_of(url, folder))
-        name = url.partition(":")[0]
-        started = time.monotonic()
-        sweep = Sweep(place, folder, kills=kills, seed=seed, report=partial(_progress, name))
-        sweep.run()
-        lines = list(lines_of(sweep, name, time.monotonic() - started))
-        print()
-        return lines, not sweep.violations
+        for case in cases:
+            names, started = f"{case.name:12}{name:12}", time.monotonic()
+            most = case.kills if kills is None else kills
+            report = partial(_progress, names)
+            sweep = Sweep(case, place, folder, kills=most, seed=seed, report=report)
+            sweep.run()
+            lines += lines_of(sweep, names, time.monotonic() - started)
+            well = well and not sweep.violations
+            print()
+    return lines, well
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Sweep each store, and print what came of it."""
+    """Sweep each story on each store, and print what came of it."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash.sweep", description=__doc__)
     every = ["sqlite", "file", *KINDS_OF_SERVERS]
     parser.add_argument(
         "--url",
         action="append",
         help=f"a store, or a kind of store, which gets a place of its own: {', '.join(every)} "
-        "(all of these); may be given several times",
+        "(those of each story); may be given several times",
     )
-    parser.add_argument("--kills", type=int, default=500, help="at least so many a store (500)")
+    parser.add_argument(
+        "--story", action="append", choices=CASES, help="what is killed (all); may be repeated"
+    )
+    parser.add_argument("--kills", type=int, help="at least so many a story and store")
     parser.add_argument("--seed", type=int, default=1, help="for what is random (1)")
     options = parser.parse_args(arguments)
-    lines = [f"{'store':12}{'killed':8}{'runs':>8}{'processes':>12}{'kills':>8}{'violations':>12}"]
+    chosen = [CASES[name] for name in options.story or CASES]
+    lines = [f"{'story':12}{'store':12}{'killed':8}{_HEADS}"]
     well = True
     for url in options.url or every:
-        shown, fine = sweep_one(url, kills=options.kills, seed=options.seed)
-        lines += shown
-        well = well and fine
+        cases = chosen if options.url else [each for each in chosen if url in each.stores]
+        if cases:
+            shown, fine = sweep_one(url, cases, kills=options.kills, seed=options.seed)
+            lines += shown
+            well = well and fine
     print(*lines, sep="\n")
     return int(not well)
 
 
-def _progress(name: str, text: str) -> None:
-    print(f"\r{name}: {text}", end="", flush=True)
+_HEADS = f"{'runs':>8}{'processes':>12}{'kills':>8}{'violations':>12}"
+
+
+def _progress(names: str, text: str) -> None:
+    print(f"\r{names}{text}", end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ import pytest
 
 from tests.agent.nested import Tree
 from tests.agent.parts import check_answered
+from tests.crash.going import conversation_of
 from tests.crash.killing import ANSWERS, EFFECTS
 from tests.crash.nursery import ROOT
-from tests.crash.scenario import conversation_of
 from tests.crash.sweep import KILLED
 from tests.databases import KINDS, url_of
 from treadle.fold import fold

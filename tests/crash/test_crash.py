@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.crash.cases import AGENT
 from tests.crash.checks import reference, wrong
+from tests.crash.going import conversation_of
 from tests.crash.killing import ANSWERS, EFFECTS, HELD
 from tests.crash.nursery import ROOT
-from tests.crash.scenario import ANSWERED, LOST, PAUSED, conversation_of
+from tests.crash.scenario import ANSWERED, LOST, PAUSED
 from tests.crash.sweep import KILLED, Sweep
 from tests.databases import KINDS, url_of
 from treadle.journal import RunResumed
@@ -47,7 +49,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def test_kills_before_and_after_appends(url: str, tmp_path: Path) -> None:
     """J1, J3, J4, J5, S56: nothing acknowledged is lost, nothing that finished is done again."""
-    sweep = Sweep(url, tmp_path, kills=12, seed=1, report=lambda _: None)
+    sweep = Sweep(AGENT, url, tmp_path, kills=12, seed=1, report=lambda _: None)
     sweep.run(HIT, deaths=6)
 
     assert sweep.violations == []

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.agent.parts import check_answered
+from tests.crash.going import conversation_of
 from tests.crash.killing import ANSWERS, EFFECTS
 from tests.crash.nursery import ROOT
-from tests.crash.scenario import conversation_of
 from tests.crash.sweep import KILLED
 from tests.databases import KINDS, url_of
 from tests.workflows.crews import Crewed

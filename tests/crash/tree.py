@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from tests.agent.nested import Tree
+from tests.crash.going import go_on
 from tests.crash.killing import ANSWERS, EFFECTS, Killing, tell
-from tests.crash.scenario import go_on
 from treadle.stores.open import open_store
 
 
