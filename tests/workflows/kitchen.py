@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec.json import encode
 from msgspec.structs import replace
@@ -64,9 +64,10 @@ class Kitchen:
         self.did: list[str] = []
         self.answers = 0
         self.requests: list[ModelRequest] = []
-        self._plans = [
-            draft(plan) if isinstance(plan, Mapping) else plan for plan in plans or (SIX,)
-        ]
+        self._plans: list[Any] = []
+        for plan in plans or (SIX,):
+            is_steps = isinstance(plan, Mapping)
+            self._plans.append(draft(cast("Mapping[str, Any]", plan)) if is_steps else plan)
         self._cooks = cooks
 
         @tool

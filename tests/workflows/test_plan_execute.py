@@ -173,8 +173,8 @@ async def test_a_plan_that_cannot_be_is_asked_for_again() -> None:
         ({"a": ["a"]}, "Step a depends on itself."),
         ({"a": ["b"]}, "Step a depends on b, which is no step of the plan."),
         ({"a": ["b"], "b": ["a"]}, "Steps wait for each other: a -> b -> a."),
-        ({str(n): [] for n in range(9)}, "The plan has 9 steps; 8 is the most."),
-        ({}, "The plan has no steps."),
+        ({str(n): list[str]() for n in range(9)}, "The plan has 9 steps; 8 is the most."),
+        (dict[str, list[str]](), "The plan has no steps."),
         ({"": []}, "The step at place 1 has no ID."),
         ({"a": ["b", "b"], "b": []}, "Step a depends on b twice."),
         ({"x" * 65: []}, "The ID xxxxxxxxxxxxxxxxxxxx... is too long: 64 characters are the most."),
@@ -333,7 +333,11 @@ def test_it_runs_from_sync_code() -> None:
 )
 async def test_what_cannot_be(options: dict[str, Any], words: str) -> None:
     """It is said at once, or when the run begins."""
-    given = {"name": "p", "executor": Kitchen().cook, "planner": Kitchen().planner} | options
+    given: dict[str, Any] = {
+        "name": "p",
+        "executor": Kitchen().cook,
+        "planner": Kitchen().planner,
+    } | options
     with pytest.raises(ConfigError, match=words):
         await PlanExecute(given.pop("name"), **given).run("Go.")
 

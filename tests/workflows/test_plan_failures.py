@@ -375,7 +375,11 @@ async def test_turns_are_shared() -> None:
 
 async def test_the_goal_may_change() -> None:
     """With the plan."""
-    made = Kitchen(THREE, lambda request: draft({"c": ["a"]}, "Cake"), cooks=broken("b"))
+
+    def cake(_: ModelRequest) -> str:
+        return draft({"c": ["a"]}, "Cake")
+
+    made = Kitchen(THREE, cake, cooks=broken("b"))
     result = await made.kitchen.run("Go.")
     assert result.plan is not None
     assert result.plan.goal == "Cake"

@@ -177,7 +177,10 @@ async def test_a_planner_may_use_tools_and_wait_for_somebody() -> None:
     assert result.output == "All is done."
 
 
-PLAN = {"goal": "Bread", "steps": [{"id": "a", "description": "Do it.", "dependencies": []}]}
+PLAN: dict[str, Any] = {
+    "goal": "Bread",
+    "steps": [{"id": "a", "description": "Do it.", "dependencies": []}],
+}
 
 
 async def test_a_tool_that_interrupts_pauses_the_run() -> None:
