@@ -42,7 +42,7 @@ class Case(Protocol):
 
     @property
     def life(self) -> int:
-        """How many appends a process makes at most that is killed at random: all parts begin anew."""
+        """How many appends a process makes at most that is killed at random."""
         ...
 
     def begins(self, tell: Tell, revision: int) -> None:
