@@ -40,6 +40,11 @@ class Case(Protocol):
         """How often."""
         ...
 
+    @property
+    def life(self) -> int:
+        """How many appends a process makes at most that is killed at random."""
+        ...
+
     def begins(self, tell: Tell, revision: int) -> None:
         """A process begins, which finds the journal at this revision."""
         ...
@@ -69,6 +74,7 @@ class TheAgent:
     name = "agent"
     pauses = 1
     kills = 500
+    life = 5
     stores = ("sqlite", "file", "postgresql", "mysql", "redis")
 
     def begins(self, tell: Tell, revision: int) -> None:

@@ -54,6 +54,7 @@ class Story:
     pauses: int = 0
     alone: bool = True
     kills: int = 150
+    life: int = 12
     stores: tuple[str, ...] = ("sqlite", "postgresql")
 
     def begins(self, tell: Tell, revision: int) -> None:

@@ -127,7 +127,10 @@ def die_often(trial: Trial, chance: random.Random, most: int) -> None:
         if chance.random() < 0.3:
             trial.live("--kill-at", f"{chance.uniform(1, LONGEST_LIFE):.2f}")
         else:
-            trial.live(f"--kill-{chance.choice(('before', 'after'))}", str(chance.randint(2, 5)))
+            trial.live(
+                f"--kill-{chance.choice(('before', 'after'))}",
+                str(chance.randint(2, trial.case.life)),
+            )
     trial.finish()
 
 
