@@ -162,3 +162,33 @@ async def test_in_a_node_of_a_graph() -> None:
         assert result.usage.requests == whole.usage.requests == 7
         assert len(desk.did) == len(set(desk.did)) <= 3
     assert appends > 12
+
+
+@pytest.mark.e2e
+async def test_in_parallel_branches_of_a_graph() -> None:
+    """Each moves its state to the session of its branch; the branches are merged as ever."""
+
+    def graph(left: Desk, right: Desk) -> Graph:
+        made = Graph("both")
+        made.add_node("left", left.swarm)
+        made.add_node("right", right.swarm)
+        made.add_node("join", lambda ctx: f"{ctx.output('left')} {ctx.output('right')}")
+        made.add_fan_out("split", ["left", "right"], join="join")
+        made.add_edge(START, "split").add_edge("join", END)
+        return made
+
+    whole = await graph(Desk(), Desk()).run("Go.")
+    assert whole.output == "It is paid. It is paid."
+    assert whole.state.snapshot()["session::invoice"] == 7
+    appends, died = 0, True
+    while died:
+        appends += 1
+        left, right, store = Desk(), Desk(), MemoryStore()
+        made = graph(left, right)
+        died = await die_after(appends, made, store, conversation="c")
+        result = await made.resume("r", store=store)
+        assert result.output == whole.output
+        assert result.usage.requests == whole.usage.requests == 14
+        for desk in (left, right):
+            assert len(desk.did) == len(set(desk.did)) <= 3
+    assert appends > 20

@@ -12,8 +12,12 @@ from tests.providers.openai.parts import OPENAI
 from tests.workflows.desk import hands, last_result, member, says
 from treadle import (
     Agent,
+    Approve,
     Conversation,
+    Deny,
+    Finish,
     Handoff,
+    Interrupt,
     MemoryStore,
     ModelRequest,
     OutputInvalid,
@@ -101,7 +105,7 @@ async def test_the_first_is_the_first_in_the_reply() -> None:
     async def slow(ctx: RunContext) -> Handoff:
         """Think, and hand over."""
         for _ in range(5):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.002)
         went.set()
         return Handoff("cook")
 
@@ -113,6 +117,29 @@ async def test_the_first_is_the_first_in_the_reply() -> None:
     ]
     result = await Swarm("s", agents=agents).run("Dinner.")
     assert went.is_set()
+    assert result.handoff_chain == ["host", "cook"]
+    assert "Not handed over" in result.tool_results[1].text
+
+
+async def test_tools_that_hand_over_in_their_order() -> None:
+    """BS-30: tools of one's own, too, where they do not run side by side."""
+
+    @tool(parallel=False)
+    async def slow() -> Handoff:
+        """Hand over to the cook."""
+        await asyncio.sleep(0.005)
+        return Handoff("cook")
+
+    @tool(parallel=False)
+    async def fast() -> Handoff:
+        """Hand over to the shop."""
+        return Handoff("shop")
+
+    two = calls(("c1", "slow", {}), ("c2", "fast", {}))
+    names = {"cook": "ok", "shop": "no"}
+    agents = [member("host", two, tools=[slow, fast])]
+    agents += [member(name, says(text)) for name, text in names.items()]
+    result = await Swarm("s", agents=agents).run("Dinner.")
     assert result.handoff_chain == ["host", "cook"]
     assert "Not handed over" in result.tool_results[1].text
 
@@ -140,9 +167,9 @@ async def test_back_and_forth(history: Any) -> None:
     assert result.handoff_chain == ["a", "b", "a", "b"]
     assert [(s.agent, s.handed_to) for s in result.steps] == [("a", "b"), ("b", "a")] * 2
     check_answered(list(result.messages))
-    again = await swarm.resume("r", store=store)  # b, who was not let go, is asked once more
-    assert (again.stop_reason, again.agent, len(asked)) == ("loop", "b", 5)
-    assert (again.steps[:4], again.handoff_chain) == (result.steps, result.handoff_chain)
+    again = await swarm.resume("r", store=store)
+    assert (again.stop_reason, again.reason, len(asked)) == ("loop", result.reason, 4)
+    assert (again.steps, again.handoff_chain) == (result.steps, result.handoff_chain)
     check_answered(list(again.messages))
     other = await swarm.run(
         "Again?", store=store, conversation=result.conversation_id, model=ScriptedModel(["Yes."])
@@ -237,3 +264,69 @@ async def test_one_member() -> None:
     model = ScriptedModel(["hi"])
     result = await Swarm("s", agents=[Agent("one", model)]).run("Go.")
     assert (result.output, model.requests[0].tools) == ("hi", ())
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_handoff_that_waits_for_somebody(approved: bool) -> None:
+    """Approval holds for it like for any call; after a no its member goes on."""
+
+    @tool(approval=True)
+    async def escalate() -> Handoff:
+        """Hand over to the boss."""
+        return Handoff("boss", "urgent")
+
+    def make() -> Swarm[str]:
+        front = member("front", calls(("e", "escalate", {})), says("I stay."), tools=[escalate])
+        return Swarm("s", agents=[front, member("boss", says("Boss here."))])
+
+    store = MemoryStore()
+    paused = await make().run("Go.", store=store, run_id="r")
+    assert (paused.stop_reason, paused.handoff_chain) == ("paused", ["front"])
+    decision = Approve() if approved else Deny("no")
+    result = await make().resume("r", store=store, decisions={"front#1:e": decision})
+    assert result.output == ("Boss here." if approved else "I stay.")
+    assert result.handoff_chain == ["front", "boss"][: 1 + approved]
+
+
+async def test_a_handoff_beside_a_call_that_waits() -> None:
+    """It happens when the whole reply is done, in whatever process that is."""
+    paid: list[str] = []
+
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        paid.append("")
+        return "paid"
+
+    def make() -> Swarm[str]:
+        both = calls(("p", "pay", {}), ("h", "transfer_to_two", {}))
+        return Swarm("s", agents=[member("one", both, tools=[pay]), member("two", says("hi"))])
+
+    store = MemoryStore()
+    paused = await make().run("Go.", store=store, run_id="r")
+    assert (paused.stop_reason, paused.agent, len(paused.pending)) == ("paused", "one", 1)
+    result = await make().resume("r", store=store, decisions={"one#1:p": Approve()})
+    assert (result.output, result.handoff_chain, len(paid)) == ("hi", ["one", "two"], 1)
+
+
+@pytest.mark.parametrize("other", ["finish", "interrupt"])
+async def test_a_handoff_beside_another_control(other: str) -> None:
+    """An interrupt pauses first, and the handoff is not lost; else the first counts."""
+
+    @tool
+    async def stop() -> Any:
+        """Stop."""
+        return Finish("finished") if other == "finish" else Interrupt("look at this")
+
+    both = calls(("h", "transfer_to_two", {}), ("s", "stop", {}))
+
+    def make() -> Swarm[str]:
+        return Swarm("s", agents=[member("one", both, tools=[stop]), member("two", says("hi"))])
+
+    store = MemoryStore()
+    result = await make().run("Go.", store=store, run_id="r")
+    if other == "interrupt":
+        assert (result.stop_reason, result.reason) == ("paused", "look at this")
+        result = await make().resume("r", store=store)
+    assert (result.output, result.handoff_chain) == ("hi", ["one", "two"])
+    check_answered(list(result.messages))

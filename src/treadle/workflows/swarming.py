@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from msgspec import UNSET, Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from treadle.agent.ending import Ending
+from treadle.agent.ending import NO_OUTPUT, Ending
 from treadle.agent.history import own_history
 from treadle.agent.result import AnyResult
 from treadle.agent.stage import Stage
@@ -44,19 +44,26 @@ class Rules:
 class Stint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the journal keeps of one member's work.
 
-    `handed` is whether it ended by a handoff, with this `message`; `stopped` whether that was not
-    carried out. `heard` is how much the run had been told by then, `news` whether anything came up
-    in it: something the user said, or a result of a tool.
+    `handed` is whether it ended by a handoff, with this `message`. `ends` is how the run ends after
+    it, if it does, and `why`: a handoff is not carried out then. `heard` is how much the run had
+    been told by then, `news` whether anything came up in it: something the user said, or a result
+    of a tool.
     """
 
     handed: bool = False
     message: str = ""
-    stopped: bool = False
+    ends: Literal["answer", "limit", "loop"] | None = None
+    why: str = ""
     heard: int = 0
     news: bool = False
     turns: int = 0
     seconds: float = 0.0
     usage: Usage = NOTHING
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended by a handoff that was not carried out."""
+        return self.handed and self.ends is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +116,7 @@ class Swarming:
 
     async def run(self, stage: Stage) -> Ending:
         """Let one member after another work, until one answers."""
-        ending = None
+        ending = _ending_of(stage)
         while ending is None:
             opening = self._opening(stage)
             member = self._member(stage, opening.label)
@@ -140,6 +147,8 @@ class Swarming:
             return Ending(stop_reason=result.stop_reason, reason=result.reason)
         goes_on = stage.waiting and result.stop_reason == "answer"
         stint = _stint_of(stage, member, result)
+        if not goes_on:
+            stint = replace(stint, ends=result.stop_reason, why=result.reason)
         to = label_of(step.name) if goes_on else ""
         came = StepEnd(output=output, to=to, data=to_builtins(stint))
         stage.end(step, came, adopts=result.messages)
@@ -165,10 +174,12 @@ class Swarming:
         elif reason and rules.fails:  # the step stays open: a resume with more may carry it out
             stage.work.thread = result.messages
             raise LimitReached(f"{reason} Raise it, or set on_limit to 'stop'.")
+        if reason:
+            stint = replace(stint, ends="loop" if round_and_round else "limit", why=reason)
         came = StepEnd(
             output=_last_words(result.messages),
             to=target,
-            data=to_builtins(replace(stint, stopped=bool(reason))),
+            data=to_builtins(stint),
             writes=() if reason else promote(stage.state, member.name, rules.promotes),
         )
         stage.end(step, came, adopts=result.messages)
@@ -185,7 +196,7 @@ class Swarming:
             return Opening(label=self._first(stage))
         last = stage.steps[-1]
         stint, label = _stint(last), stage.work.renamed.get(last.to, last.to)
-        if stint.stopped:  # resumed: who was not let go is asked again
+        if stint.ends is not None:  # more was said since
             return Opening(label=label_of(last.step))
         if not stint.handed or stage.input is None or self.rules.history == "full":
             return Opening(label=label)
@@ -241,6 +252,18 @@ class Swarming:
         if self.rules.history == "fresh" and stage.input is not None:
             return _request(stage, place - 1).text
         return _stint(stage.steps[place - 1]).message
+
+
+def _ending_of(stage: Stage) -> Ending | None:
+    """Return how the run ends where that was decided before its process died; it may hear more."""
+    if not stage.steps or stage.waiting:
+        return None
+    last = stage.steps[-1]
+    stint = _stint(last)
+    if stage.open or stint.ends is None:
+        return None
+    output = NO_OUTPUT if stint.handed or last.output is UNSET else unpack(last.output)
+    return Ending(stop_reason=stint.ends, output=output, reason=stint.why)
 
 
 def _request(stage: Stage, place: int) -> Message:
