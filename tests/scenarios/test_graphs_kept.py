@@ -283,3 +283,36 @@ async def test_a_conversation_of_two_runs() -> None:
     assert texts == ["one", "heard one", "two", "heard two"]
     kept = await (await Conversation.open("c", store=store)).messages()
     assert [message.text for message in kept] == texts
+
+
+async def test_going_back_to_a_node() -> None:
+    """A copy of an earlier revision, and the graph from that node on; the original stays."""
+    store = MemoryStore()
+    tries: list[str] = []
+
+    def first(ctx: NodeContext) -> str:
+        tries.append("first")
+        return "one"
+
+    def second(ctx: NodeContext) -> str:
+        tries.append("second")
+        return f"{ctx.input} {ctx.output('first')} {len(tries)}"
+
+    graph = Graph("g").add_node("first", first).add_node("second", second)
+    graph.add_edge(START, "first").add_edge("first", "second").add_edge("second", END)
+    result = await graph.run("go", store=store, conversation="c")
+    assert result.output == "go one 2"
+
+    conversation = await Conversation.open("c", store=store)
+    ended = next(
+        batch.revision
+        for batch in await store.read("c")
+        for entry in batch.entries
+        if isinstance(entry, StepEnded) and entry.step == "first#1"
+    )
+    branch = await conversation.fork(revision=ended)
+    again = await graph.at("second").run(conversation=branch.id, store=store)
+    assert again.output == "go one 3"
+    assert again.execution_path == ["second"]
+    assert tries == ["first", "second", "second"]
+    assert [m.text for m in await conversation.messages()] == ["go", "go one 2"]
