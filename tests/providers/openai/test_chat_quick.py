@@ -25,6 +25,8 @@ COMMON = [
     Message("assistant", (CALL,)),
     Message("assistant", (Text("  "), CALL)),
     Message("assistant", (ToolCall("c1", "t", "{broken"), ToolCall("c2", "t", "null"))),
+    Message("assistant", (ToolCall("c" * 41, "t"),)),
+    Message("tool", (ToolResult("split#1/branch#12/expert#1:call_1234567890", "t"),)),
     Message("tool", (RESULT,)),
     Message("tool", (RESULT, ToolResult("c2", "t", (Text("a"), Text("b"))), ToolResult("c3", "t"))),
 ]
@@ -36,7 +38,6 @@ UNCOMMON = [
     Message("user", (Text(""),)),
     Message("assistant", (Text("a", {"openai_chat": {"x": 1}}),)),
     Message("assistant", (Text("a"),), {"openai_chat": {"name": "n"}}),
-    Message("assistant", (ToolCall("c" * 41, "t"),)),
     Message("tool", (ToolResult("c1", "t", (Image.from_bytes(b"1", "image/png"),)),)),
 ]
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from treadle.messages import Message, Text, ToolCall, ToolResult
 from treadle.providers._json import arguments_json, encode
-from treadle.providers.openai.chat_wire import NAMELESS, SHORT_ID
+from treadle.providers.openai.chat_wire import NAMELESS, SHORT_ID, sent_id
 from treadle.providers.openai.dialect import ChatDialect
 
 
@@ -46,15 +46,16 @@ def quick(message: Message, dialect: ChatDialect) -> bytes | None:
     if message.provider is not None or dialect.call_ids == "nine":
         return None
     if message.role == "tool":
-        return _answered(message)
+        return _answered(message, dialect)
     text = ""
     calls: list[_Call] = []
     for part in message.parts:
         if isinstance(part, Text) and part.provider is None:
             text += part.text
-        elif isinstance(part, ToolCall) and part.provider is None and len(part.id) <= SHORT_ID:
+        elif isinstance(part, ToolCall) and part.provider is None:
             function = _Function(part.name or NAMELESS, arguments_json(part.raw))
-            calls.append(_Call(part.id, "function", function))
+            call_id = part.id if len(part.id) <= SHORT_ID else sent_id(part.id, dialect)
+            calls.append(_Call(call_id, "function", function))
         else:
             return None
     if message.role == "assistant":
@@ -66,15 +67,16 @@ def quick(message: Message, dialect: ChatDialect) -> bytes | None:
     return b"," + encode(_Said(message.role, text))
 
 
-def _answered(message: Message) -> bytes | None:
+def _answered(message: Message, dialect: ChatDialect) -> bytes | None:
     objects: list[bytes] = []
     for part in message.parts:
-        if not isinstance(part, ToolResult) or part.provider or len(part.call_id) > SHORT_ID:
+        if not isinstance(part, ToolResult) or part.provider:
             return None
         texts: list[str] = []
         for item in part.parts:
             if not isinstance(item, Text) or item.provider is not None:
                 return None
             texts.append(item.text)
-        objects.append(b"," + encode(_Answered("tool", part.call_id, "\n".join(texts))))
+        call_id = part.call_id if len(part.call_id) <= SHORT_ID else sent_id(part.call_id, dialect)
+        objects.append(b"," + encode(_Answered("tool", call_id, "\n".join(texts))))
     return b"".join(objects)

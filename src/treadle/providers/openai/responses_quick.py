@@ -8,7 +8,7 @@ from treadle.messages import Message, Text, ToolCall, ToolResult
 from treadle.providers._json import arguments_json, encode
 from treadle.providers.openai.chat_wire import NAMELESS
 from treadle.providers.openai.responses_calls import Calls
-from treadle.providers.openai.responses_wire import LONGEST_ID
+from treadle.providers.openai.responses_wire import sent_id
 
 
 class _Said(Struct, gc=False):
@@ -54,8 +54,10 @@ def _said(message: Message) -> bytes | None:
             after_text = True
             if part.text.strip():
                 items.append(b"," + encode(_Said("assistant", part.text)))
-        elif isinstance(part, ToolCall) and part.provider is None and _fits(part.id):
-            call = _Call("function_call", part.id, part.name or NAMELESS, arguments_json(part.raw))
+        elif isinstance(part, ToolCall) and part.provider is None:
+            call = _Call(
+                "function_call", sent_id(part.id), part.name or NAMELESS, arguments_json(part.raw)
+            )
             items.append(b"," + encode(call))
         else:
             return None
@@ -65,7 +67,7 @@ def _said(message: Message) -> bytes | None:
 def _answered(message: Message, calls: Calls) -> bytes | None:
     items: list[bytes] = []
     for part in message.parts:
-        if not isinstance(part, ToolResult) or part.provider or not _fits(part.call_id):
+        if not isinstance(part, ToolResult) or part.provider:
             return None
         if part.call_id in calls:
             return None
@@ -74,10 +76,6 @@ def _answered(message: Message, calls: Calls) -> bytes | None:
             if not isinstance(item, Text) or item.provider is not None:
                 return None
             texts.append(item.text)
-        answer = _Answered("function_call_output", part.call_id, "\n".join(texts))
+        answer = _Answered("function_call_output", sent_id(part.call_id), "\n".join(texts))
         items.append(b"," + encode(answer))
     return b"".join(items)
-
-
-def _fits(call_id: str) -> bool:
-    return 0 < len(call_id) <= LONGEST_ID
