@@ -27,6 +27,10 @@ def said_to(
     """
     if node.input is not None:
         value = answer(node.input, view)
+        if value is None or value == []:
+            raise ToolError(f"input= of {node.id!r} gave {value!r}, and there is nothing to say")
+        if isinstance(value, list | tuple) and _are_parts(cast("Any", value), texts=True):
+            return Message("user", own_parts(cast("Any", value))), None
     elif facts.item is not MISSING and not spoke:
         value = facts.item
     elif facts.places.current in facts.state:
@@ -53,12 +57,14 @@ def _message(value: Any) -> Message:
     return Message("user", parts)
 
 
-def _are_parts(value: Any) -> bool:
-    """Whether a value is a list of texts and media, and not of anything else."""
+def _are_parts(value: Any, *, texts: bool = False) -> bool:
+    """Whether a value is a list of media and texts; such as has nothing but `texts` is a value."""
     if not isinstance(value, list | tuple):
         return False
     items = cast("list[Any]", value)
-    return bool(items) and all(isinstance(item, UserPart) for item in items)
+    return all(isinstance(item, str | UserPart) for item in items) and (
+        texts or any(isinstance(item, UserPart) for item in items)
+    )
 
 
 def foreign(node: RunnableNode, said: Message | None) -> FunctionNode:
