@@ -135,7 +135,11 @@ class Walker:
                     came = await self._visit(node, step)
             self._over(node.id, step, came, time.perf_counter() - began)
             if came.pause is not None:
+                if self.home:
+                    await self.stage.save()
                 raise ChildPaused(came.pause)
+            if self.home and self.at in ends and isinstance(node, FunctionNode | RouterNode):
+                await self.stage.save()  # siblings may take long until something else is written
 
     def _begin(self) -> None:
         """Find the first node, or where to go after one whose edges failed."""
