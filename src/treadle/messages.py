@@ -16,7 +16,7 @@ from msgspec.json import decode as decode_json
 from msgspec.json import encode as encode_json
 
 from treadle.errors import InvalidInput
-from treadle.values import Plain, clean, pack, unpack
+from treadle.values import Plain, clean, pack, register, unpack
 from treadle.values.media import sniff, split_data_url
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -239,6 +239,8 @@ class Hosted(Struct, frozen=True, tag="hosted", omit_defaults=True, gc=False):
 
 Part = Text | Image | Audio | File | Reasoning | ToolCall | ToolResult | Hosted
 UserPart = Text | Image | Audio | File
+for _kind in (Text, Image, Audio, File):
+    register(_kind, name=f"treadle.{_kind.__name__}")  # so that state may hold them, and outputs
 
 
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):
