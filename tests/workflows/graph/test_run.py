@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -33,10 +34,18 @@ from treadle.testing import ScriptedModel, calls
 PICTURE = Image.from_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 20, "image/png")
 
 
+@dataclass
+class Mine:
+    """A graph's own keys."""
+
+    count: int = 0
+    names: list[str] = field(default_factory=list[str])
+
+
 def built() -> Graph[Any]:
     """A graph with nodes of all kinds."""
     did = Did()
-    graph = (
+    return (
         Graph("all")
         .add_node("first", echo("ann"))
         .add_router("route", {"split": lambda s: "go" in s.output("first")}, default="last")
@@ -53,7 +62,6 @@ def built() -> Graph[Any]:
         .add_edge("broken", END)
         .add_edge("last", END)
     )
-    return graph
 
 
 def seen(result: GraphResult[Any]) -> dict[str, Any]:
@@ -226,12 +234,6 @@ async def test_an_agent_that_is_told_nothing(given: Any) -> None:
 
 async def test_typed_state() -> None:
     """`values` and `update` have the class; what does not fit is an error, and nothing changes."""
-    from dataclasses import dataclass, field
-
-    @dataclass
-    class Mine:
-        count: int = 0
-        names: list[str] = field(default_factory=list[str])
 
     def more(ctx: NodeContext[Mine]) -> int:
         ctx.update(count=ctx.values.count + 1, names=[*ctx.values.names, "n"])
@@ -310,8 +312,10 @@ async def test_what_is_added_later_does_not_change_a_run() -> None:
 async def test_many_runs_of_one_graph_at_once() -> None:
     """They share the graph and nothing else."""
     graph = forked(("a", echo("a")), ("b", lambda ctx: ctx.input * 2))
-    runs = await asyncio.gather(*(graph.run(f"q{n}") for n in range(50)))
-    assert [run.output for run in runs] == [{"a": f"a: q{n}", "b": f"q{n}" * 2} for n in range(50)]
+    runs = [graph.start(f"q{n}") for n in range(50)]
+    assert [(await run).output for run in runs] == [
+        {"a": f"a: q{n}", "b": f"q{n}" * 2} for n in range(50)
+    ]
 
 
 async def test_the_run_ends_in_the_journal_with_the_answer() -> None:
