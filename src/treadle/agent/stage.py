@@ -181,7 +181,7 @@ class Stage:
         """Write that a function begins that is a step: what it does may have an effect from now."""
         opened = None if step.found is None else step.found.view.open
         if opened is not None:
-            step.attempt = opened.began.get(step.path, 0) + 1
+            step.attempt = max(step.attempt, opened.began.get(step.path, 0) + 1)
         if self.recorder is not None:
             began = StepBegan(
                 run_id=self.work.start.run_id,

@@ -21,6 +21,7 @@ from treadle.state import Branch, State, StateWrite, merge
 from treadle.tools.outcome import describe
 from treadle.tools.threads import THREADS
 from treadle.tools.timing import CallExpired, Within
+from treadle.usage import NOTHING
 from treadle.values import pack
 from treadle.workflows.graph.context import NodeContext, WalkFacts
 from treadle.workflows.graph.nodes import FunctionNode, RunnableNode
@@ -53,14 +54,17 @@ async def call_function(
         raise ChildPaused(Pause(f"Somebody has to decide on {node.id}.", (waits,)))
     if decided is not None and decided.verdict == "deny":
         return failed(f"Somebody refused node {node.id!r}: {decided.reason or 'no reason given'}")
-    await stage.call(step, node.id)
-    left = node.retries
+    left, spent = node.retries, NOTHING
     while True:
+        await stage.call(step, node.id)
         if begins is not None:
             begins()
         came = await _called(stage, facts, node, step)
+        if spent is not NOTHING:
+            came.usage = came.spent = spent + came.usage
         if came.ok or not left:
             return came
+        spent = came.usage
         left -= 1
         step.attempt += 1
 

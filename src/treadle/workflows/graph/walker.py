@@ -16,6 +16,7 @@ from treadle.errors import TreadleError
 from treadle.events import EdgeTaken, NodeFinished, NodeStarted
 from treadle.ids import new_span_id
 from treadle.ports.children import ChildPaused
+from treadle.usage import NOTHING
 from treadle.values import Plain, unpack
 from treadle.workflows.graph.context import MISSING, GraphView, NodeOutcome, WalkFacts
 from treadle.workflows.graph.course import Course
@@ -134,12 +135,11 @@ class Walker:
                     step = self._step(node.id)
                     came = await self._visit(node, step)
             self._over(node.id, step, came, time.perf_counter() - began)
-            if came.pause is not None:
-                if self.home:
-                    await self.stage.save()
-                raise ChildPaused(came.pause)
-            if self.home and self.at in ends and isinstance(node, FunctionNode | RouterNode):
+            told = self.at in ends and node.id not in self.course.delegates
+            if self.home and (told or came.pause is not None):
                 await self.stage.save()  # siblings may take long until something else is written
+            if came.pause is not None:
+                raise ChildPaused(came.pause)
 
     def _begin(self) -> None:
         """Find the first node, or where to go after one whose edges failed."""
@@ -154,18 +154,13 @@ class Walker:
 
     def _step(self, node: str) -> Step:
         """Return the step of a node: the open one, under whatever name it began, or a new one."""
-        return self._spanned(self.stage.begin(self._label(node)))
+        return _spanned(self.stage, self.stage.begin(self._label(node)))
 
     def _label(self, node: str) -> str:
         renamed = self.course.renamed
         if not renamed:
             return node
         return next((each for each in self.stage.open if renamed.get(each) == node), node)
-
-    def _spanned(self, step: Step) -> Step:
-        if self.stage.work.bus.live:
-            step.span = new_span_id()
-        return step
 
     def _tell_started(self, node: str, step: Step) -> None:
         if step.span:
@@ -208,7 +203,7 @@ class Walker:
                 chosen = chosen or chosen_of(node, self.view)
         except TreadleError as error:
             return self._step(node.id), failed(str(error), error)
-        self._tell_started(node.id, self._spanned(scope.step))
+        self._tell_started(node.id, _spanned(stage, scope.step))
         found = scope.open
         opened = await scope.scopes("branch", [] if found else chosen, branch=True)
         self._branches = [self._branch(node, each, scope.step.span) for each in opened]
@@ -279,8 +274,10 @@ class Walker:
         self._branches = ()
         branch = self.stage.path if self.home else ""
         self._steps += (node_step(came, node, target, branch, seconds), *came.inner)
-        if problem is None or came.ok:  # one that failed goes on where it was
+        if problem is None or came.ok:
             self.stage.end(step, step_end(came, target, seconds))
+        else:
+            _failed(self.stage, came)
         if step.span:
             self.stage.tell(NodeFinished, step.span, self.parent, node, seconds, came.error or None)
         self.at = target
@@ -291,6 +288,18 @@ class Walker:
     def _tell_edge(self, source: str) -> None:
         if self.stage.work.bus.live:
             self.stage.tell(EdgeTaken, new_span_id(), self.parent, source, self.at)
+
+
+def _spanned(stage: Stage, step: Step) -> Step:
+    if stage.work.bus.live:
+        step.span = new_span_id()
+    return step
+
+
+def _failed(stage: Stage, came: Came) -> None:
+    """Count what a visit used that is not over: it goes on where it was."""
+    if came.usage is not NOTHING:
+        stage.work.budget.spend(came.usage)
 
 
 def _routed(node: RouterNode, view: GraphView[Any]) -> Came:
