@@ -10,9 +10,11 @@ from typing import Any
 from tests.agent.nested import USAGE
 from treadle import (
     END,
+    ON_FAILURE,
     START,
     Agent,
     Graph,
+    MemoryStore,
     ModelReply,
     ModelRequest,
     NodeContext,
@@ -20,11 +22,15 @@ from treadle import (
     tool,
 )
 from treadle.journal import AnyEntry, StepEnded
+from treadle.ports.runnable import Runnable
 from treadle.testing import FunctionModel, calls, reply
 from treadle.testing.scripted import last_text
 
+Function = Callable[[NodeContext[Any]], Any]
+Work = Runnable | Function
 
-def says(output: Any) -> Callable[[NodeContext], Any]:
+
+def says(output: Any) -> Function:
     """A node that gives this."""
 
     def say(ctx: NodeContext) -> Any:
@@ -33,7 +39,7 @@ def says(output: Any) -> Callable[[NodeContext], Any]:
     return say
 
 
-def fails(text: str = "it breaks") -> Callable[[NodeContext], Any]:
+def fails(text: str = "it breaks") -> Function:
     """A node that fails."""
 
     def fail(ctx: NodeContext) -> Any:
@@ -59,13 +65,16 @@ def line(*ids: str, graph: Graph[Any] | None = None, **options: Any) -> Graph[An
     return made
 
 
-def lone(work: Any, node: str = "x", **options: Any) -> Graph[Any]:
+def lone(work: Work, node: str = "x", **options: Any) -> Graph[Any]:
     """A graph of one node."""
     return line(node, graph=Graph("g").add_node(node, work, **options))
 
 
 def forked(
-    *branches: tuple[str, Any], join: Any = None, graph: Graph[Any] | None = None, **options: Any
+    *branches: tuple[str, Work],
+    join: Function | None = None,
+    graph: Graph[Any] | None = None,
+    **options: Any,
 ) -> Graph[Any]:
     """A graph that opens these branches of one node each, and joins them."""
     made = Graph("g") if graph is None else graph
@@ -74,6 +83,24 @@ def forked(
         made.add_node(name, work)
     made.add_node("join", (lambda ctx: ctx.output("split")) if join is None else join)
     return made.add_edge(START, "split").add_edge("join", END)
+
+
+def recovering(work: Work, **options: Any) -> Graph[Any]:
+    """A graph whose node may fail, and that then tells why."""
+    return (
+        Graph("g")
+        .add_node("x", work, **options)
+        .add_node("told", lambda ctx: ctx.error("x"))
+        .add_edge(START, "x")
+        .add_edge("x", "told", when=ON_FAILURE)
+        .add_edge("x", END)
+        .add_edge("told", END)
+    )
+
+
+def kept(store: str | None) -> Any:
+    """A new store, or none."""
+    return None if store is None else MemoryStore()
 
 
 class Did:
