@@ -14,7 +14,7 @@ from treadle.agent.stage import Stage
 from treadle.agent.steps import Step
 from treadle.agent.work import Work
 from treadle.control import AskApproval, Finish, Interrupt, Next
-from treadle.errors import NotStorable, RunFailed, ToolError, TreadleError
+from treadle.errors import DeadEnd, NotStorable, RunFailed, ToolError, TreadleError
 from treadle.messages import ToolCall
 from treadle.ports.children import ChildPaused, Pause
 from treadle.state import Branch, State, StateWrite, merge
@@ -225,7 +225,7 @@ async def _within(
 
 def failure(node: str, came: Came) -> Exception:
     """Return what a walk raises whose node has failed, where no edge is for that."""
-    if isinstance(came.cause, Stopped):
+    if isinstance(came.cause, Stopped | DeadEnd):
         return came.cause
     error = RunFailed(f"Node {node!r} failed: {came.error}")
     error.__cause__ = came.cause
