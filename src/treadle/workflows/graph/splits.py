@@ -14,7 +14,7 @@ from treadle.values import Plain, pack
 from treadle.workflows.graph.context import GraphView
 from treadle.workflows.graph.nodes import FanOutNode, MapNode, SplitNode
 from treadle.workflows.graph.places import Places
-from treadle.workflows.graph.visits import Stopped
+from treadle.workflows.graph.visits import Stopped, is_lost
 from treadle.workflows.graph.walk import choose_branches, items_of
 
 
@@ -69,13 +69,24 @@ def joined(node: SplitNode, branches: Sequence[BranchEnd], places: Places) -> Pl
 
 
 def problem_of(outcomes: Iterable[object]) -> Exception | None:
-    """Return what keeps a join from being reached: somebody is asked first, then what failed."""
+    """Return the failure that keeps a join from being reached, if there is one.
+
+    Raises:
+        StoreError: what happens cannot be stored.
+        ChildPaused: somebody is asked first, whatever has failed.
+        Stopped: one has stopped without an answer, and none has failed.
+    """
     errors = [each for each in outcomes if isinstance(each, Exception)]
-    paused = paused_together(errors)
     failures = [each for each in errors if not isinstance(each, ChildPaused | Stopped)]
-    if paused is None:
-        return next(iter((*failures, *errors)), None)
-    if failures:
-        told = "; ".join(str(each) for each in failures)
-        return ChildPaused(Pause(f"{paused.pause.reason} Besides: {told}", paused.pause.pending))
-    return paused
+    lost = next(filter(is_lost, failures), None)
+    if lost is not None:
+        raise lost
+    paused = paused_together(errors)
+    if paused is not None and failures:
+        told = "; ".join(map(str, failures))
+        raise ChildPaused(Pause(f"{paused.pause.reason} Besides: {told}", paused.pause.pending))
+    if paused is not None:
+        raise paused
+    if errors and not failures:
+        raise errors[0]
+    return next(iter(failures), None)

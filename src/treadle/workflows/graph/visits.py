@@ -14,7 +14,7 @@ from treadle.agent.stage import Stage
 from treadle.agent.steps import Step
 from treadle.agent.work import Work
 from treadle.control import AskApproval, Finish, Interrupt, Next
-from treadle.errors import DeadEnd, NotStorable, RunFailed, ToolError, TreadleError
+from treadle.errors import DeadEnd, NotStorable, RunFailed, StoreError, ToolError, TreadleError
 from treadle.messages import ToolCall
 from treadle.ports.children import ChildPaused, Pause
 from treadle.state import Branch, State, StateWrite, merge
@@ -141,6 +141,11 @@ def _writes(state: State, trial: Branch, node: str) -> tuple[StateWrite, ...]:
     return tuple(trial.write_of(key) for key in keys)
 
 
+def is_lost(error: object) -> bool:
+    """Whether it ends the run: what happens cannot be stored any more, so nothing else may."""
+    return isinstance(error, StoreError) and not isinstance(error, NotStorable)
+
+
 def failed(error: str, cause: Exception | None = None) -> Came:
     """Return what a visit came to that failed."""
     return Came(ok=False, error=error, cause=cause)
@@ -159,6 +164,7 @@ async def ask(
 
     Raises:
         ChildPaused: it waits for somebody.
+        StoreError: what happens cannot be stored.
     """
     before: AnyResult | None = None
     left = node.retries
@@ -183,6 +189,8 @@ async def _asked(
         else:
             result, late = await _within(node.timeout, running, step)
     except TreadleError as error:
+        if is_lost(error):
+            raise
         came, result, again = failed(str(error), error), error.result, error.result
     else:
         came, again = _answered(result, node, key), None

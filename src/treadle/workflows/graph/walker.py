@@ -35,7 +35,7 @@ from treadle.workflows.graph.recall import move_outputs, recall
 from treadle.workflows.graph.records import Came, node_step, outcome_writes, step_end
 from treadle.workflows.graph.result import NodeStep
 from treadle.workflows.graph.splits import BranchEnd, chosen_of, joined, merged, problem_of
-from treadle.workflows.graph.visits import Stopped, ask, call_function, failed, failure
+from treadle.workflows.graph.visits import ask, call_function, failed, failure, is_lost
 from treadle.workflows.graph.walk import choose_route, first_step, next_step
 
 
@@ -202,16 +202,15 @@ class Walker:
             if not scope.open:
                 chosen = chosen or chosen_of(node, self.view)
         except TreadleError as error:
+            if is_lost(error):
+                raise
             return self._step(node.id), failed(str(error), error)
         self._tell_started(node.id, _spanned(stage, scope.step))
         found = scope.open
         opened = await scope.scopes("branch", [] if found else chosen, branch=True)
         self._branches = [self._branch(node, each, scope.step.span) for each in opened]
         outcomes = await side_by_side([each.go for each in self._branches], node.limit)
-        problem = problem_of(outcomes)
-        if isinstance(problem, ChildPaused | Stopped):
-            raise problem
-        return scope.step, self._joined(node, problem)
+        return scope.step, self._joined(node, problem_of(outcomes))
 
     def _joined(self, node: SplitNode, problem: Exception | None) -> Came:
         """Return what branches that have ended came to together."""
