@@ -72,6 +72,9 @@ class Stage:
         if view is not None:
             self.steps = list(view.steps if step is not None or view.steps else work.steps)
             self.entered = labels(view.entered)
+            for each in self.steps:  # nothing may have begun in one that is over
+                label, number = label_of(each.step), int(each.step.rpartition("#")[2])
+                self.entered[label] = max(number, self.entered.get(label, 0))
             self._found = dict(view.children)
 
     def _view(self) -> View | None:
