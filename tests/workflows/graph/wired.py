@@ -127,7 +127,7 @@ class Did:
                 await wait.wait()
             if self.names.count(name) <= fail_first:
                 raise ValueError(f"{name} does not work")
-            ctx.graph.set(f"by {name}", self.names.count(name) - fail_first)
+            ctx.graph.set(f"by {name}", 1)
             return name if output is None else output
 
         return run
