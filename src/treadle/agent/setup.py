@@ -146,7 +146,10 @@ class AgentDelegate:
     def definition(self, above: tuple[object, ...] = ()) -> dict[str, str]:
         """Return a short hash of each thing it is made of; nothing for one that is `above`."""
         setup = self.resolve(RunOptions())
-        return {} if any(setup is each for each in above) else setup.definition_under(above)
+        flow = setup.flow
+        if any(setup is each or (flow and flow is getattr(each, "flow", None)) for each in above):
+            return {}
+        return setup.definition_under(above)
 
 
 class Resumption(Struct, frozen=True):

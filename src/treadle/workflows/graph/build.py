@@ -87,6 +87,7 @@ class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
         self._reducers = own_reducers(reducers)
         self._start_at = ""
         self._ready: list[tuple[Layout, RunSetup]] = []
+        self._flow: GraphFlow | None = None
         self._typed: TypedView[StateT] | None = None if state is None else TypedView(state)
 
     @property
@@ -127,7 +128,7 @@ class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
         return found
 
     def _begin_at(self, node: str) -> None:
-        self._ready, self._start_at = [], node
+        self._ready, self._flow, self._start_at = [], None, node
 
     def _setup(self, options: RunOptions | ResumeOptions) -> RunSetup:
         """Return what carries it out, which stays the same while the graph does."""
@@ -136,14 +137,16 @@ class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
             return self._ready[0][1]
         self.check()
         reducers = self.reducers
-        flow = GraphFlow(
-            self.name,
-            layout,
-            max_steps=self.max_steps,
-            typed=self.typed,
-            reducers=reducers,
-            start_at=self._start_at,
-        )
+        flow = self._flow
+        if flow is None or flow.layout is not layout:
+            flow = self._flow = GraphFlow(
+                self.name,
+                layout,
+                max_steps=self.max_steps,
+                typed=self.typed,
+                reducers=reducers,
+                start_at=self._start_at,
+            )
         setup = flow_setup(self.name, flow, options, limits=self.limits, reducers=reducers)
         if not options and not any(isinstance(w, Wiring) for w in layout.works):
             self._ready[:] = [(layout, setup)]

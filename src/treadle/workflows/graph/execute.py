@@ -50,7 +50,7 @@ class GraphFlow:
         start_at: str = "",
     ) -> None:
         self._name = name
-        self._layout = layout
+        self.layout = layout
         self._max_steps = max_steps
         self._typed = typed
         self._reducers = reducers
@@ -69,7 +69,7 @@ class GraphFlow:
 
     def definition(self, above: tuple[object, ...]) -> dict[str, str]:
         """Return a short hash of each node and edge, and of what the nodes' agents are made of."""
-        return fingerprint(self._layout) | definitions_of(self._delegates, above)
+        return fingerprint(self.layout) | definitions_of(self._delegates, above)
 
     async def run(self, stage: Stage) -> Ending:
         """Walk from where the run is to its end."""
@@ -82,10 +82,11 @@ class GraphFlow:
         except Stopped as stop:
             ending = stop.ending
             if ending.stop_reason == "limit":
-                ending.output = newest_output(walk.steps, self._layout, walk.facts)
+                ending.output = newest_output(walk.steps, self.layout, walk.facts)
                 _answer(stage, ending.output)
+                _forget(stage, places)
             return ending
-        output = newest_output(walk.steps, self._layout, walk.facts)
+        output = newest_output(walk.steps, self.layout, walk.facts)
         _answer(stage, output)
         return Ending(stop_reason="answer", output=output)
 
@@ -103,7 +104,7 @@ class GraphFlow:
     def _course(self, stage: Stage, places: Places) -> Course:
         return Course(
             self._name,
-            self._layout,
+            self.layout,
             self._delegates,
             max_steps=self._max_steps,
             typed=self._typed,
@@ -123,7 +124,7 @@ class GraphFlow:
         said = stage.input
         writes: tuple[StateWrite, ...] = ()
         if not self._start_at or said is not None:
-            nodes = () if self._start_at else self._layout.nodes
+            nodes = () if self._start_at else self.layout.nodes
             text = "" if said is None else said.text
             writes = begun(stage.state, places, nodes, text)
             stage.state.apply(writes)
@@ -131,9 +132,8 @@ class GraphFlow:
             step = stage.begin(START)
             stage.end(step, StepEnd(writes=writes, to=self._start_at, data=[0.0]))
             await stage.save()
-        elif stage.recorder is not None:
-            run_id, at = stage.work.start.run_id, datetime.now(UTC)
-            stage.recorder.hold(StateChanged(run_id=run_id, at=at, writes=writes))
+        else:
+            _changed(stage, writes)
 
 
 def _visits(stage: Stage) -> list[Any]:
@@ -146,6 +146,20 @@ def _told(steps: list[NodeStep]) -> dict[str, Any]:
         "steps": steps,
         "success": all(step.ok for step in steps),
     }
+
+
+def _forget(stage: Stage, places: Places) -> None:
+    """Leave nothing behind in the run that it is in."""
+    writes = places.forgotten(stage.state)
+    stage.state.apply(writes)
+    if writes:
+        _changed(stage, writes)
+
+
+def _changed(stage: Stage, writes: tuple[StateWrite, ...]) -> None:
+    if stage.recorder is not None:
+        run_id, at = stage.work.start.run_id, datetime.now(UTC)
+        stage.recorder.hold(StateChanged(run_id=run_id, at=at, writes=writes))
 
 
 def _answer(stage: Stage, output: object) -> None:

@@ -15,8 +15,7 @@ class Places:
     __slots__ = ("_nodes", "_outputs", "current", "graph", "input", "within")
 
     def __init__(self, path: str = "") -> None:
-        escaped = path.replace("%", "%25").replace(":", "%3A")
-        self.within = Scope(f"within::{escaped}::" if path else "")
+        self.within = Scope(f"{_within(path)}::" if path else "")
         self.graph = Scope(self.within + Scope.GRAPH)
         self.input = self.graph + "input"
         self.current = self.graph + "current_output"
@@ -47,6 +46,17 @@ class Places:
         if not self.within:
             return ()
         return tuple(StateWrite(key, deleted=True) for key in state.keys(self.within))
+
+    @staticmethod
+    def left_behind(state: State, path: str) -> tuple[StateWrite, ...]:
+        """Return what removes all that graphs have kept in the run at this path, which failed."""
+        begins = _within(path)
+        keys = (key for end in ("::", "/") for key in state.keys(begins + end))
+        return tuple(StateWrite(key, deleted=True) for key in keys)
+
+
+def _within(path: str) -> str:
+    return "within::" + path.replace("%", "%25").replace(":", "%3A")
 
 
 OUTERMOST = Places()

@@ -266,10 +266,11 @@ class Walker:
                 target, problem = (
                     ("", failure(node, came)) if taken is None else (taken.target, None)
                 )
-        if target == END and not self.home:
-            gone = facts.places.forgotten(facts.state)
-            facts.state.apply(gone)
-            came.writes = (*came.writes, *gone)
+        gone = facts.places.forgotten(facts.state) if target == END and not self.home else ()
+        if not came.ok and problem is None:
+            gone += facts.places.left_behind(facts.state, step.path)
+        facts.state.apply(gone)
+        came.writes += gone
         self._branches = ()
         branch = self.stage.path if self.home else ""
         self._steps += (node_step(came, node, target, branch, seconds), *came.inner)
