@@ -13,6 +13,7 @@ from tests.workflows.graph.wired import (
     Did,
     echo,
     entries_of,
+    forked,
     kept,
     line,
     lone,
@@ -26,6 +27,7 @@ from treadle import (
     ON_TOOL_CALL,
     START,
     Agent,
+    Approve,
     Graph,
     Limits,
     MemoryStore,
@@ -226,3 +228,51 @@ async def test_what_is_none_of_treadles_own_is_a_node() -> None:
     model = ScriptedModel([raises(ValueError("no")), "yes"])
     result = await lone(Foreign("f", Agent("a", model)), retries=1).run("go")
     assert (result.output, len(model.requests)) == ("yes", 2)
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("kind", ["swarm", "graph", "branches", "plan"])
+async def test_what_is_made_of_runs_runs_out_of_time(kind: str, store: str | None) -> None:
+    """All that is in it ends, and the node has failed; nothing is left at work, or in the state."""
+    hanging, before = Hanging(), asyncio.all_tasks()
+    agent = Agent("a", hanging)
+    plan = '{"goal": "g", "steps": [{"id": "a", "description": "Do it.", "dependencies": []}]}'
+    works: dict[str, Any] = {
+        "swarm": Swarm("s", agents=[agent]),
+        "graph": lone(agent),
+        "branches": forked(("p", agent), ("q", says("q"))),
+        "plan": PlanExecute("p", planner=Agent("c", ScriptedModel([plan])), executor=agent),
+    }
+    result = await recovering(works[kind], timeout=0.05).run("go", store=kept(store))
+    assert result.output == "it timed out after 0.05 s."
+    assert hanging.stopped.is_set()
+    assert asyncio.all_tasks() - before == set()
+    assert not [key for key in result.state.snapshot() if key.startswith("within::")]
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_a_graph_within_goes_on_after_its_time(store: str | None) -> None:
+    """The next try has its own time, and repeats nothing that is over."""
+    did, tries = Did(), list[int]()
+
+    async def slow_at_first(ctx: NodeContext) -> str:
+        tries.append(ctx.attempt)
+        if len(tries) == 1:
+            await asyncio.sleep(60)
+        return "quick"
+
+    deep = Graph("deep").add_node("d", did.node("d")).add_node("e", slow_at_first)
+    graph = recovering(line("d", "e", graph=deep), timeout=0.05, retries=1)
+    result = await graph.run("go", store=kept(store))
+    assert (result.output, did.names, len(tries)) == ("quick", ["d"], 2)
+
+
+async def test_waiting_for_somebody_takes_no_time() -> None:
+    """A node with a timeout may pause: the time is that of its work."""
+    did, store = Did(), MemoryStore()
+    graph = lone(did.agent("a", approval=True), timeout=0.2)
+    paused = await graph.run("go", store=store, run_id="r")
+    assert paused.stop_reason == "paused"
+    await asyncio.sleep(0.25)
+    decisions = {call.call_id: Approve() for call in paused.pending}
+    assert (await graph.resume("r", store=store, decisions=decisions)).output == "a did it"
