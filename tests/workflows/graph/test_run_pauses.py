@@ -34,6 +34,7 @@ from treadle import (
     NodeContext,
     RunFailed,
     Swarm,
+    TreadleError,
 )
 from treadle.testing import reply
 
@@ -247,18 +248,18 @@ async def test_a_run_without_a_store_pauses_too() -> None:
 
 
 async def test_decided_while_others_are_at_work() -> None:
-    """Two handles cannot take the same decision: one goes on, and the other gets its result."""
+    """Two handles cannot take the same decision: one goes on, the other is told that it is late."""
     asks, store = Asking(), MemoryStore()
     graph = lone(asks.node())
     paused = await graph.run("go", store=store, run_id="r")
-    runs = [graph.resume("r", store=store, decisions=yes(paused)) for _ in range(3)]
-    outcomes: list[Any] = []
-    for run in runs:
-        try:
-            outcomes.append((await run).output)
-        except InvalidInput:
-            outcomes.append("late")
-    assert outcomes.count([{}]) >= 1
+    first, second = (
+        graph.resume("r", store=store, decisions=yes(paused), if_busy="raise") for _ in range(2)
+    )
+    assert (await first).output == [{}]
+    with pytest.raises(TreadleError):
+        await second
+    again = await graph.resume("r", store=store, decisions=yes(paused))
+    assert again.output == [{}], "the same decision once more changes nothing"
     assert asks.did == ["x 0", "x 1"]
 
 
