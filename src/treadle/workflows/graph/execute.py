@@ -13,6 +13,7 @@ from treadle.agent.setup import definitions_of
 from treadle.agent.stage import Stage
 from treadle.agent.startable import Startable
 from treadle.agent.steps import StepEnd
+from treadle.errors import TreadleError
 from treadle.journal import MessageAdded, StateChanged
 from treadle.messages import Message
 from treadle.ports.children import Delegate, label_of
@@ -28,7 +29,7 @@ from treadle.workflows.graph.nodes import RunnableNode
 from treadle.workflows.graph.places import OUTERMOST, Places
 from treadle.workflows.graph.records import newest_output, steps_of
 from treadle.workflows.graph.result import GraphResult, NodeStep
-from treadle.workflows.graph.visits import Stopped
+from treadle.workflows.graph.visits import Stopped, is_lost
 from treadle.workflows.graph.walker import Walker
 
 
@@ -84,8 +85,13 @@ class GraphFlow:
             if ending.stop_reason == "limit":
                 ending.output = newest_output(walk.steps, self.layout, walk.facts)
                 _answer(stage, ending.output)
+            if ending.stop_reason == "limit" or not _goes_on(stage):
                 _forget(stage, places)
             return ending
+        except TreadleError as error:
+            if not _goes_on(stage) and not is_lost(error):
+                _forget(stage, places)
+            raise
         output = newest_output(walk.steps, self.layout, walk.facts)
         _answer(stage, output)
         return Ending(stop_reason="answer", output=output)
@@ -148,9 +154,15 @@ def _told(steps: list[NodeStep]) -> dict[str, Any]:
     }
 
 
+def _goes_on(stage: Stage) -> bool:
+    """Whether a run without an answer may go on: one for a call is over with the call."""
+    origin = stage.work.origin
+    return origin is None or origin.resumes
+
+
 def _forget(stage: Stage, places: Places) -> None:
     """Leave nothing behind in the run that it is in."""
-    writes = places.forgotten(stage.state)
+    writes = places.left_behind(stage.state, stage.work.path) if places.within else ()
     stage.state.apply(writes)
     if writes:
         _changed(stage, writes)
