@@ -176,6 +176,24 @@ async def test_a_graph_as_a_tool() -> None:
     assert not [key for key in result.state.snapshot() if key.startswith("within::")]
 
 
+@pytest.mark.parametrize("store", [None, "memory"])
+async def test_a_graph_as_a_tool_that_fails(store: str | None) -> None:
+    """The model is told why, and may ask again; nothing of what failed is left in the state."""
+    did = Did()
+    deep = Graph("g").add_node("a", did.node("a")).add_node("b", lone(fails()))
+    once, more = asking(("p", "g")), asking(("q", "g"))
+    boss = Agent("boss", playing(once, more, reply("done")), tools=[line("a", "b", graph=deep)])
+    where = MemoryStore() if store else None
+    result = await boss.run("go", store=where, conversation="c" if store else None)
+    assert [each.is_error for each in result.tool_results] == [True, True]
+    assert "it breaks" in result.tool_results[0].text
+    assert did.names == ["a", "a"]
+    assert not [key for key in result.state.snapshot() if key.startswith("within::")]
+    if where is not None:
+        state = (await boss.run("again", store=where, conversation="c")).state
+        assert not [key for key in state.snapshot() if key.startswith("within::")]
+
+
 async def test_a_graph_in_an_agent_in_a_swarm_in_a_graph() -> None:
     """Any runnable in any other; usage is rolled up once."""
     deep = lone(echo("deep"))
