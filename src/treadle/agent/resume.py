@@ -168,13 +168,31 @@ async def check_definition(
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
-    changes: list[str] = []
-    prompts = {name for name in (*before, *now) if name.startswith("instructions")}
-    for name in sorted({*before, *now} - prompts):
-        if name not in now:
-            changes.append(f"{name} is gone")
-        elif name not in before:
-            changes.append(f"{name} is new")
-        elif before[name] != now[name]:
-            changes.append(f"{name} has another schema")
-    return changes
+    """Say in words what differs, without the prompts."""
+    then, today = (
+        {name: each for name, each in found.items() if not name.startswith("instructions")}
+        for found in (before, now)
+    )
+    gone, new = then.keys() - today.keys(), today.keys() - then.keys()
+    changes = {name: f"{name} is gone" for name in gone} | {name: f"{name} is new" for name in new}
+    for old in gone:
+        called = [name for name in new if _is_alike(old, then[old], name, today[name])]
+        others = [name for name in gone if called and _is_alike(name, then[name], old, then[old])]
+        if len(called) == len(others) == 1:
+            del changes[called[0]]
+            changes[old] = f"{old} is called {called[0].partition(' ')[2]} now"
+    for name in then.keys() & today.keys():
+        if then[name] != today[name]:
+            has_schema = name.partition(" ")[0] in ("tool", "output")
+            changes[name] = f"{name} has {'another schema' if has_schema else 'changed'}"
+    return [changes[name] for name in sorted(changes)]
+
+
+def _is_alike(one: str, digest: str, other: str, other_digest: str) -> bool:
+    """Whether two things are the same but for their names: of one kind, and made of the same."""
+    kind = one.partition(" ")[0]
+    return kind == other.partition(" ")[0] and kind not in _NO_NAMES and digest == other_digest
+
+
+_NO_NAMES = ("tool", "output", "edge")
+"""What is not merely called something: a tool's name is for the model, an edge's are its ends."""

@@ -75,6 +75,8 @@ class GraphFlow:
     async def run(self, stage: Stage) -> Ending:
         """Walk from where the run is to its end."""
         places = Places(stage.work.path) if stage.work.path else OUTERMOST
+        if places.within:
+            self._declare(stage, places)
         if not stage.steps and not stage.open:
             await self._begin(stage, places)
         walk = self._walks[stage] = Walker(self._course(stage, places), stage)
@@ -118,18 +120,22 @@ class GraphFlow:
             renamed=stage.work.renamed,
         )
 
+    def _declare(self, stage: Stage, places: Places) -> None:
+        """Give the keys of a graph in another run their reducers, also where it is resumed."""
+        own = {
+            places.within + key: reducer
+            for key, reducer in self._reducers.items()
+            if key.startswith(Scope.GRAPH)
+        }
+        stage.state.add_reducers(own)
+
     async def _begin(self, stage: Stage, places: Places) -> None:
         """Write the run's input into the state, and forget what nodes gave in a run before."""
-        if places.within:
-            own = {
-                places.within + key: reducer
-                for key, reducer in self._reducers.items()
-                if key.startswith(Scope.GRAPH)
-            }
-            stage.state.add_reducers(own)
         said = stage.input
         writes: tuple[StateWrite, ...] = ()
-        if not self._start_at or said is not None:
+        if not self._start_at or said is not None or places.input not in stage.state:
+            if said is None:  # what was said last, where only the history tells
+                said = next((m for m in reversed(stage.work.thread) if m.role == "user"), None)
             nodes = () if self._start_at else self.layout.nodes
             text = "" if said is None else said.text
             writes = begun(stage.state, places, nodes, text)
