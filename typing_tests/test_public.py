@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict, assert_type
+from typing import Any, TypedDict, assert_type
 
 from treadle import (
     ON_FAILURE,
@@ -81,6 +81,8 @@ async def swarms() -> None:
     assert_type(await swarm.start("hi"), SwarmResult[str])
     assert_type(swarm.run_sync("hi").steps, list[SwarmStep])
     assert_type((await swarm.resume("r")).handoff_chain, list[str])
+    mixed = Swarm[Any]("m", agents=[Agent[None, str]("a", model), Agent("b", output_type=int)])
+    assert_type(await mixed.run("hi"), SwarmResult[Any])
     numbers = Swarm("n", agents=[Agent("a", model, output_type=int)])
     assert_type(numbers.run_sync("hi").output, int)
 

@@ -10,7 +10,7 @@ from treadle.agent.options import ResumeOptions, RunOptions, check_kind
 from treadle.agent.output import output_type
 from treadle.agent.result import OutputT, RunResult
 from treadle.agent.setup import Input, OnLimit, RunSetup, begin_run
-from treadle.agent.startable import Startable
+from treadle.agent.startable import Startable, subscriptable
 from treadle.agent.work import Work
 from treadle.errors import ConfigError, TreadleError
 from treadle.limits import Limits
@@ -33,6 +33,7 @@ DEFAULT_LIMITS = Limits()
 DEFAULT_RETRY = Retry()
 
 
+@subscriptable
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     """A model, instructions and tools. Immutable: share it between tasks, threads and users.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any, Generic, Unpack
+from dataclasses import FrozenInstanceError
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from treadle.agent.blocking import run_blocking
 from treadle.agent.children import told
@@ -17,6 +18,7 @@ from treadle.events import AnyEvent
 from treadle.ports.store import Store
 from treadle.tools.tool import DEFAULT_OUTPUT, Approval, OnError, Tool
 
+KindT = TypeVar("KindT", bound=type)
 ASKED: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -30,6 +32,20 @@ ASKED: dict[str, Any] = {
     "additionalProperties": False,
 }
 """What a model gives to an agent that is a tool."""
+
+
+def subscriptable(kind: KindT) -> KindT:
+    """Let a frozen dataclass with slots be made as `Kind[X](...)`.
+
+    Python tries to note the `X` in the object, and takes an `AttributeError` for a no; but what it
+    puts into these classes fails with another one: https://github.com/python/cpython/issues/105936.
+    """
+
+    def refuse(self: object, name: str, value: object) -> None:  # noqa: ARG001
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    kind.__setattr__ = refuse  # pyright: ignore[reportAttributeAccessIssue] it is a method there
+    return kind
 
 
 class Startable(Generic[OutputT, ResultT]):

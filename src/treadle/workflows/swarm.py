@@ -10,7 +10,7 @@ from treadle.agent.flow_setup import FLOW_LIMITS, PASSED, flow_setup, passed
 from treadle.agent.options import ResumeOptions, RunOptions, check_kind
 from treadle.agent.result import OutputT
 from treadle.agent.setup import RunSetup
-from treadle.agent.startable import Startable
+from treadle.agent.startable import Startable, subscriptable
 from treadle.errors import ConfigError
 from treadle.limits import Limits
 from treadle.messages import Message
@@ -23,6 +23,7 @@ History = Literal["fresh", "full"] | Callable[[Sequence[Message]], Sequence[Mess
 _OVER_TEAM = (*PASSED, "limits", "instructions", "output_type")
 
 
+@subscriptable
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
     """Agents that hand a conversation over to each other, until one answers. Immutable.
