@@ -25,6 +25,7 @@ from treadle import (
     Swarm,
     tool,
 )
+from treadle.agent.output import OUTPUT_TOOL
 from treadle.events import HandedOff
 from treadle.journal import CallEnded
 from treadle.providers.openai.chat_body import ChatEncoder
@@ -330,3 +331,19 @@ async def test_a_handoff_beside_another_control(other: str) -> None:
         result = await make().resume("r", store=store)
     assert (result.output, result.handoff_chain) == ("hi", ["one", "two"])
     check_answered(list(result.messages))
+
+
+async def test_a_handoff_beside_an_answer_of_its_type() -> None:
+    """The handoff counts, and the answer is told that it did not; also one that cannot be."""
+    for value in (1, "no number"):
+        both = calls(("o", OUTPUT_TOOL, {"result": value}), ("h", "transfer_to_two", {}))
+        one = member("one", both).replace(output_type=int)
+        swarm = Swarm[Any]("s", agents=[one, member("two", says("hi"))], history="full")
+        result = await swarm.run("Go.")
+        assert (result.output, result.handoff_chain) == ("hi", ["one", "two"])
+        check_answered(list(result.messages))
+        told = {each.name: (each.is_error, each.text) for each in result.tool_results}
+        assert told["transfer_to_two"] == (False, "Handed over to two.")
+        failed, text = told[OUTPUT_TOOL]
+        assert failed
+        assert "hands the conversation over" in text

@@ -78,13 +78,14 @@ class Actor:
         limited = plan.limited
         if outputs:
             failed = failed or limited
-            await self._answer_outputs(outputs, rejected, failed=failed)
+            handed = ending is not None and ending.hands_over
+            await self._answer_outputs(outputs, rejected, failed=failed, handed=handed)
             if not rejected and not failed and ending is None:
                 ending = Ending(stop_reason="answer", output=value)
         elif accepted is not None and ending is None:
             ending = Ending(stop_reason="answer", output=self._value_of((accepted,))[0])
         work.close_answers()
-        if rejected and self.repairs > MOST_REPAIRS:
+        if rejected and self.repairs > MOST_REPAIRS and ending is None:
             raise OutputInvalid(
                 f"The model gave no valid output in {self.repairs} tries. The last: {rejected}"
             )
@@ -218,12 +219,14 @@ class Actor:
             return None, str(error)
 
     async def _answer_outputs(
-        self, outputs: tuple[ToolCall, ...], rejected: str, *, failed: bool
+        self, outputs: tuple[ToolCall, ...], rejected: str, *, failed: bool, handed: bool
     ) -> None:
         """Give each output call its result: every call gets one."""
         for place, call in enumerate(outputs):
             text = ""
-            if place:
+            if handed:
+                text = "Not the answer: another call of this reply hands the conversation over."
+            elif place:
                 text = "Only the first final result of a reply counts."
             elif rejected:
                 text = f"Not accepted: {rejected} Call {OUTPUT_TOOL!r} again."
