@@ -23,6 +23,7 @@ from treadle import (
 )
 from treadle.events import HandedOff, ToolFinished
 from treadle.testing import FunctionModel, ScriptedModel, calls, reply
+from treadle.workflows.handoff import team_of
 
 
 async def test_the_desk() -> None:
@@ -329,5 +330,16 @@ def test_replace() -> None:
     """A copy; what there is not is refused."""
     swarm = Swarm("s", agents=[member("a", "x")])
     assert swarm.replace(name="t").name == "t"
-    with pytest.raises(ConfigError, match="no field 'nam'"):
-        swarm.replace(nam="t")
+    with pytest.raises(ConfigError, match="no field 'colour'"):
+        swarm.replace(colour="t")
+
+
+def test_many_members_share_their_tools() -> None:
+    """What hands over to a member is made once, not once for each that may."""
+    agents = [member(f"m{number}", says("hi")) for number in range(6)]
+    everyone = [agent.name for agent in agents]
+    handoffs = {name: [other for other in everyone if other != name] for name in everyone}
+    team = team_of("s", agents, handoffs, handoffs, {})
+    for name in ("transfer_to_m5", "consult_m5"):
+        found = {id(team[each].setup.registry.get(name)) for each in everyone if each != "m5"}
+        assert len(found) == 1

@@ -100,21 +100,15 @@ def team_of(
     bases = {agent.name: agent.delegate.resolve(passes) for agent in agents}
     asked: dict[str, RunSetup] = {}
 
-    def consulted(name: str) -> Consulted:
-        return Consulted(
-            name=name,
-            resolve=lambda _: asked[name],
-            check_deps=by_name[name].delegate.check_deps,
-            once=True,
-        )
+    transfers = {name: _transfer(agent) for name, agent in by_name.items()}
+    questions = {name: _consult(agent, asked) for name, agent in by_name.items()}
 
     def tools_of(name: str, targets: Sequence[str]) -> list[Tool]:
         asks = consults[name]
-        transfers = [_transfer(by_name[each]) for each in targets]
-        questions = [_consult(by_name[each]).replace(delegate=consulted(each)) for each in asks]
-        if not transfers and not questions:
+        if not targets and not asks:
             return []
-        return [*transfers, *questions, _listing(by_name, targets, asks)]
+        found = [*(transfers[each] for each in targets), *(questions[each] for each in asks)]
+        return [*found, _listing(by_name, targets, asks)]
 
     team: dict[str, Member] = {}
     for name, base in bases.items():
@@ -174,9 +168,16 @@ def _transfer(agent: Startable[Any, Any]) -> Tool:
     )
 
 
-def _consult(agent: Startable[Any, Any]) -> Tool:
-    told = f"Ask {agent.name} something and go on with the answer: you stay in charge."
-    return agent.as_tool(f"consult_{agent.name}", _told(told, agent))
+def _consult(agent: Startable[Any, Any], asked: Mapping[str, RunSetup]) -> Tool:
+    name = agent.name
+    told = f"Ask {name} something and go on with the answer: you stay in charge."
+    consulted = Consulted(
+        name=name,
+        resolve=lambda _: asked[name],
+        check_deps=agent.delegate.check_deps,
+        once=True,
+    )
+    return agent.as_tool(f"consult_{name}", _told(told, agent)).replace(delegate=consulted)
 
 
 def _told(told: str, agent: Startable[Any, Any]) -> str:
