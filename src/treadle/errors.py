@@ -20,6 +20,7 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── BadReply                 the server answered with something that is not its protocol
 │   ├── AuthenticationFailed     the key was refused
 │   ├── ContextOverflow          the request is larger than the model's window
+│   │   └── ContextTooSmall      nothing more can leave the view, and still it does not fit
 │   └── ContentFiltered          a refusal or a filter, never an answer
 ├── RunError                     a run could not end well
 │   ├── DeadEnd                  no edge of a graph leads on
@@ -43,6 +44,7 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── StoreUnavailable
 │   ├── NewerJournal             written by a newer version of this package
 │   └── CorruptJournal
+├── CompactionFailed             what a model wrote in place of old turns is of no use
 ├── MCPFailed                    an MCP server cannot be reached, has gone, or refuses
 ├── PlanInvalid                  a plan that cannot be carried out; has .problems
 ├── ModelFilesError              the weights of a local model are missing or wrong
@@ -182,6 +184,10 @@ class ContextOverflow(ModelError):
     """The request is larger than the model's context window."""
 
 
+class ContextTooSmall(ContextOverflow):
+    """The request cannot be made to fit the model's context window; it was not sent."""
+
+
 class ContentFiltered(ModelError):
     """The provider refused or filtered the content; `partial` has the refusal's text."""
 
@@ -316,6 +322,10 @@ class PlanInvalid(TreadleError):
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(" ".join(problems))
         self.problems = tuple(problems)
+
+
+class CompactionFailed(TreadleError):
+    """What a model wrote in place of old turns is of no use; the history stays as it was."""
 
 
 class ModelFilesError(TreadleError):

@@ -24,6 +24,10 @@ DEFAULT_POLICIES: Mapping[Source, ClashPolicy] = MappingProxyType(
     {"agent": "error", "skill": "shadow", "remote": "suffix"}
 )
 
+LOAD_SKILL, READ_SKILL_FILE = "load_skill", "read_skill_file"
+SKILL_TOOLS = frozenset((LOAD_SKILL, READ_SKILL_FILE))
+"""The tools that read skills: what they gave is kept when old calls are compacted."""
+
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _PRECEDENCE: tuple[Source, ...] = ("agent", "skill", "remote")
