@@ -10,6 +10,7 @@ import pytest
 from tests.agent.parts import Hanging, check_answered
 from treadle import (
     Agent,
+    Approve,
     Conversation,
     ConversationBusy,
     ConversationFinalized,
@@ -24,6 +25,7 @@ from treadle import (
     ModelRequest,
     Receipt,
     Run,
+    RunNotFound,
     SteerApplied,
     SteerCarriedOver,
     SteerDiscarded,
@@ -244,6 +246,30 @@ async def test_steered_before_its_first_step() -> None:
     run = Agent("a", model, store=MemoryStore()).start("hello")
     await run.steer("at once")
     assert (await run).output == "at once"
+
+
+async def test_a_resumed_run_before_its_first_step() -> None:
+    """Its handle finds the conversation: for the receipt, and for a decision."""
+
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    model = ScriptedModel([calls(("p", "pay", {})), "done"])
+    agent = Agent("a", model, tools=[pay], store=MemoryStore())
+    paused = await agent.run("hello")
+    run = agent.resume(paused.run_id)
+    receipt = await run.steer("at once")
+    assert await receipt.refresh() == "queued"
+    assert (await run).stop_reason == "paused"
+    run = agent.resume(paused.run_id)
+    await run.decide({"p": Approve()})
+    assert (await run).output == "done"
+    assert await receipt.refresh() == "applied"
+    nobody = agent.resume("nobody")
+    with pytest.raises(RunNotFound):
+        await nobody.decide({"p": Approve()})
 
 
 async def test_a_run_is_stopped_from_elsewhere() -> None:

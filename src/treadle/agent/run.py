@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Generator, Sequence
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from treadle.agent.approval import decided
 from treadle.agent.bus import Reader
@@ -18,8 +18,10 @@ from treadle.agent.work import Work
 from treadle.errors import ConfigError, ConversationFinalized, InvalidInput
 from treadle.events import AnyEvent
 from treadle.journal import AnyEntry
+from treadle.mailbox import ReceiptStatus
 from treadle.messages import UserPart
 from treadle.ports.approval import Decisions
+from treadle.ports.store import Store
 from treadle.view import View
 
 _running: set[asyncio.Task[Any]] = set()
@@ -54,7 +56,7 @@ class Run(Generic[OutputT, ResultT]):
 
     @property
     def conversation_id(self) -> str:
-        """The ID of the conversation that the run belongs to."""
+        """The ID of the conversation that it belongs to; "" until a resumed run has found it."""
         return self._work.start.conversation_id
 
     @property
@@ -98,7 +100,7 @@ class Run(Generic[OutputT, ResultT]):
         """
         message, work = steering(inputs), self._work
         store = work.start.store
-        look = None if store is None else looking_into(store, self.conversation_id)
+        look = None if store is None else self._look
         receipt = work.inbox.receipt(message.id, look)
         if not self._task.done() and not work.mail.opened:
             queued = work.mail.queue_early(message)
@@ -117,6 +119,7 @@ class Run(Generic[OutputT, ResultT]):
 
         Raises:
             InvalidInput: nothing is stored, a decision cannot be, or no such call waits.
+            RunNotFound: the run that is to be resumed is not in the store.
             RunSuperseded: another run has begun since; the calls were closed.
         """
         store, work = self._work.start.store, self._work
@@ -127,7 +130,16 @@ class Run(Generic[OutputT, ResultT]):
             record_to_resume(view, self.id)
             return decided(decisions, view, work.setup, self.id)
 
-        await append_from_outside(store, self.conversation_id, entries)
+        await append_from_outside(store, await self._whereabouts(store), entries)
+
+    async def _whereabouts(self, store: Store) -> str:
+        """Return the ID of the conversation, also where a resumed run has yet to look for it."""
+        return self.conversation_id or await store.find(self.id)
+
+    async def _look(self, message_id: str) -> ReceiptStatus:
+        """Ask the journal what has become of a message."""
+        store = cast(Store, self._work.start.store)
+        return await looking_into(store, await self._whereabouts(store))(message_id)
 
     async def finish(self) -> ResultT:
         """Wait for the end as its owner: cancelling this wait cancels the run."""
