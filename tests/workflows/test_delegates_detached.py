@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.workflows.crews import boss, checks, outputs, starts, states, waits
 from tests.workflows.test_delegates import Gated
 from tests.workflows.test_delegates_pausing import deploying
 from treadle import Agent, Approve, ConfigError, Conversation, MemoryStore, ModelRequest, open_store
-from treadle.journal import ChildBegan, ChildLinked
+from treadle.journal import ChildBegan, ChildLinked, MessageQueued
 from treadle.ports.store import Store
 from treadle.testing import calls
 from treadle.testing.scripted import last_text
@@ -117,6 +118,68 @@ async def test_its_calls_wait_by_themselves() -> None:
     (call,) = await own.pending()
     later = await scout.resume(link.child_run_id, store=store, decisions={call.call_id: Approve()})
     assert (later.output, did) == ("deployed here", ["here"])
+
+
+async def test_one_that_waits_for_somebody_is_cancelled() -> None:
+    """It is over, makes room for another, and hears nothing any more."""
+    did, store = list[str](), MemoryStore()
+    agent = boss(
+        starts(("a", "scout", "x")),
+        waits("w"),
+        calls(("k", "cancel_delegate", {"id": "scout#1"})),
+        calls(("m", "message_delegate", {"id": "scout#1", "text": "Hello?"})),
+        starts(("b", "scout", "y")),
+        checks("c"),
+        states,
+        agents=[deploying(did)],
+        detached=True,
+        max_running=1,
+    )
+    result = await agent.run("go", store=store, conversation="c")
+    assert result.tool_results[2].value["state"] == "cancelled"
+    assert "hears nothing any more" in result.tool_results[3].text
+    assert result.output == "scout#1 cancelled; scout#2 waiting"
+    link, _ = await links_of(store, "c")
+    own = await Conversation.open(link.conversation_id, store=store)
+    assert ([record.stop_reason for record in await own.runs()], did) == (["cancelled"], [])
+
+
+async def test_one_that_failed_hears_nothing() -> None:
+    """A message to it is an error for the model, and waits for nobody."""
+    store = MemoryStore()
+    agent = boss(
+        starts(("a", "scout", "x")),
+        waits("w"),
+        calls(("m", "message_delegate", {"id": "scout#1", "text": "Hello?"})),
+        last_text,
+        agents=[Agent("scout", playing())],
+        detached=True,
+    )
+    result = await agent.run("go", store=store, conversation="c")
+    assert "hears nothing any more" in result.output
+    (link,) = await links_of(store, "c")
+    batches = await store.read(link.conversation_id)
+    assert not [e for batch in batches for e in batch.entries if isinstance(e, MessageQueued)]
+
+
+async def test_those_of_one_reply_begin_at_the_same_time() -> None:
+    """No more than may be at work; one that is about to begin is at work."""
+    agent = boss(
+        calls(
+            ("a", "delegate", {"agent": "scout", "task": "1"}),
+            ("b", "delegate", {"agent": "scout", "task": "2"}),
+            ("w", "wait_for_delegate", {"timeout": 0.01}),
+        ),
+        waits("v"),
+        outputs,
+        agents=[Agent("scout", playing("found"))],
+        detached=True,
+        max_running=1,
+    )
+    async with asyncio.timeout(20):
+        result = await agent.run("go", store=MemoryStore())
+    assert [each.is_error for each in result.tool_results[:2]] == [False, True]
+    assert result.output == "found"
 
 
 async def test_there_may_be_so_many() -> None:

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 async def reopen(work: Work, resumption: Resumption) -> Ending | None:
-    """Take up a run where it was left, by whichever process; return its end if it has answered.
+    """Take up a run where it was left, by whichever process; return its end if it is over then.
 
     Raises:
         RunNotFound: the store has no such run.
@@ -91,7 +91,14 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
         work.standing = standing_of(view.open, status)
         for entry in entries:
             tell_decided(work, work.standing, entry)
-    return None
+    return None if resumption.cancels is None else _cancelled(work, resumption.cancels)
+
+
+def _cancelled(work: Work, why: str) -> Ending:
+    """Return the ending of a run that is taken up to be cancelled."""
+    if work.setup.flow is not None:
+        open_stage(work)
+    return Ending(stop_reason="cancelled", reason=why)
 
 
 def record_to_resume(view: View, run_id: str) -> RunRecord:

@@ -153,10 +153,11 @@ class AgentDelegate:
 
 
 class Resumption(Struct, frozen=True):
-    """How a run goes on that has begun before."""
+    """How a run goes on that has begun before; `cancels` is why it ends at once, where it does."""
 
     decisions: Decisions = NO_DECISIONS
     on_change: OnChange = "refuse"
+    cancels: str | None = None
 
 
 class RunStart(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from treadle.agent.member import STATES, Crew, check_room, unknown
 from treadle.agent.options import ResumeOptions, RunOptions
 from treadle.agent.outside import ask_to_stop, queue, read_view, steering
 from treadle.agent.run import Run
-from treadle.agent.setup import AgentDelegate, RunStart, begin_run, resume_run
+from treadle.agent.setup import AgentDelegate, Resumption, RunStart, begin_run, resume_run
 from treadle.agent.work import Work
 from treadle.errors import (
     ConfigError,
@@ -37,6 +37,9 @@ from treadle.view import View
 
 NEWS_SECONDS = 5.0
 """How long a store is asked for news at a time, and a run elsewhere is given to stop."""
+
+BEGINS_SECONDS = 0.01
+"""How often one that is about to begin is looked at."""
 
 
 class _Began:
@@ -68,6 +71,8 @@ class DetachedRuns:
         self._crew = crew
         self._links: dict[str, ChildLinked] = {}
         self._runs: dict[str, Run[Any, Any]] = {}
+        self._beginning = set[str]()
+        self._lock = asyncio.Lock()
 
     @property
     def ids(self) -> Sequence[str]:
@@ -82,11 +87,15 @@ class DetachedRuns:
         """
         link = next((each for each in self._links.values() if each.call_id == call_id), None)
         if link is None:
-            await self._check_room()
-            link = await self._linked(agent, call_id)
+            async with self._lock:  # calls of one reply begin at the same time
+                await self._check_room()
+                link = await self._linked(agent, call_id)
             self._work.tell(DelegateStarted, link.link, agent, task)
-        if link.link not in self._runs and await self._look(link) is None:
-            await self._start(link, self._begun(link, task))
+        try:
+            if link.link not in self._runs and await self._look(link) is None:
+                await self._start(link, self._begun(link, task))
+        finally:
+            self._beginning.discard(link.link)
         return link.link
 
     async def _check_room(self) -> None:
@@ -107,11 +116,13 @@ class DetachedRuns:
             call_id=call_id,
         )
         self._links[link.link] = link
+        self._beginning.add(link.link)
         try:
             if self._work.recorder is not None:
                 await self._work.recorder.write(link)
         except BaseException:
             del self._links[link.link]
+            self._beginning.discard(link.link)
             raise
         return link
 
@@ -175,8 +186,16 @@ class DetachedRuns:
         """Go on with a run whose process has died, once; nothing where it is at work."""
         if record.status != "running" or link.link in self._runs:
             return
-        options = ResumeOptions(store=self._store, deps=self._work.start.deps, if_busy="raise")
-        await self._start(link, resume_run(link.child_run_id, options, None))
+        await self._start(link, self._resumed(link))
+
+    def _resumed(self, link: ChildLinked, *, cancels: str | None = None) -> RunStart:
+        """Return what the run of a link goes on with, or is cancelled with."""
+        deps = self._work.start.deps
+        options = ResumeOptions(store=self._store, deps=deps, if_busy="raise")
+        start = resume_run(link.child_run_id, options, None)
+        if cancels is None:
+            return start
+        return replace(start, resumption=Resumption(on_change="accept", cancels=cancels))
 
     async def status(self, id: str) -> DelegateStatus:
         """Return how one is doing.
@@ -187,12 +206,13 @@ class DetachedRuns:
         link = self._link(id)
         view = await self._look(link)
         if view is None:
+            begins = id in self._beginning
             return DelegateStatus(
                 id=id,
                 agent=link.agent,
-                state="failed",
+                state="running" if begins else "failed",
                 started_at=link.at,
-                error=f"{link.agent} never began.",
+                error="" if begins else f"{link.agent} never began.",
                 conversation_id=link.conversation_id,
             )
         record = view.runs[link.child_run_id]
@@ -211,7 +231,9 @@ class DetachedRuns:
                 for link in links:
                     while (await self.status(link.link)).state == "running":
                         view = await self._look(link)
-                        if view is not None and view.runs[link.child_run_id].status == "running":
+                        if view is None:
+                            await asyncio.sleep(BEGINS_SECONDS)
+                        elif view.runs[link.child_run_id].status == "running":
                             await self._store.wait(
                                 link.conversation_id, view.revision, NEWS_SECONDS
                             )
@@ -225,6 +247,8 @@ class DetachedRuns:
             ToolError: this run has none of this ID.
         """
         link = self._link(id)
+        if (await self.status(id)).state == "waiting":
+            await self._start(link, self._resumed(link, cancels=CANCELLED))
         run = self._runs.get(id)
         if run is not None and not run.done:
             await run.cancel(CANCELLED)
@@ -242,12 +266,12 @@ class DetachedRuns:
         view = await self._look(link)
         if view is not None and message.id in view.mail.receipts:
             return  # a process that died had said it
+        if view is not None and _status(link, view.runs[link.child_run_id], view).is_over:
+            raise _deaf(id)
         try:
             await queue(self._store, link.conversation_id, message)
         except (ConversationFinalized, ConversationNotFound) as error:
-            raise ToolError(
-                f"{id} is over and hears nothing any more; start another one."
-            ) from error
+            raise _deaf(id) from error
 
     def go_on(self) -> None:
         """The run goes on: it knows what it had started."""
@@ -263,6 +287,10 @@ class DetachedRuns:
 
     async def close(self, ending: Ending) -> None:
         """They outlive the run."""
+
+
+def _deaf(id: str) -> ToolError:
+    return ToolError(f"{id} is over and hears nothing any more; start another one.")
 
 
 def _status(link: ChildLinked, record: RunRecord, view: View) -> DelegateStatus:
