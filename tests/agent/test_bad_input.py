@@ -111,6 +111,7 @@ async def test_what_cannot_be_said_is_invalid_input(given: Any) -> None:
     ("fields", "message"),
     [
         ({"name": " "}, "needs a name"),
+        ({"description": None}, "description=None: give a str"),
         ({"limits": {}}, r"limits=\{\}: give a Limits"),
         ({"limits": None}, "limits=None: give a Limits"),
         ({"retry": 3}, "retry=3: give a Retry"),

@@ -100,8 +100,10 @@ def test_a_flow_runs_from_sync_code() -> None:
 
 async def test_options_for_one_agent_are_refused() -> None:
     """They belong to the agents in it."""
-    with pytest.raises(ConfigError, match="instructions= is for one agent"):
-        Made().relay.start("go", instructions="Be brief.")
+    for wrong in ({"instructions": "Be brief."}, {"output_type": int}, {"planning": True}):
+        options: Any = wrong
+        with pytest.raises(ConfigError, match="= is for one agent"):
+            Made().relay.start("go", **options)
 
 
 async def test_options_are_laid_over_all_agents() -> None:

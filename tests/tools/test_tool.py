@@ -62,6 +62,10 @@ def test_tools_that_cannot_work() -> None:
         tool(name="t", isolation="nowhere")(lambda: 1)  # pyright: ignore[reportArgumentType, reportCallIssue] the mistake that is tested
     with pytest.raises(InvalidTool, match="timeout"):
         tool(name="t", timeout=0)(lambda: 1)
+    for wrong in ({"name": 3}, {"name": "t", "description": 3}):
+        given: Any = wrong
+        with pytest.raises(InvalidTool, match="=3 is no text"):
+            Tool.from_schema(**({"description": ""} | given), parameters=None, function=str)
     with pytest.raises(InvalidTool, match="needs a name"):
         tool(lambda: 1)
     with pytest.raises(InvalidTool, match="not a tool"):

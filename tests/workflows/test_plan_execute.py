@@ -328,6 +328,9 @@ def test_it_runs_from_sync_code() -> None:
         ({"limits": 3}, "limits"),
         ({"store": 3}, "store"),
         ({"reducers": {"a": 1}}, "not callable"),
+        ({"reducers": 5}, "give a dict of functions"),
+        ({"reducers": {1: max}}, "keys of the state are texts"),
+        ({"description": 5}, "description"),
         ({"planner": 3}, "not a model"),
     ],
 )

@@ -257,6 +257,10 @@ async def test_it_is_a_tool() -> None:
     assert result.handoff_chain == ["front", "desk"]
 
 
+async def _later(messages: Any) -> Any:
+    return messages
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -268,6 +272,8 @@ async def test_it_is_a_tool() -> None:
         ({"handoffs": {"a": ["x"]}}, "handoffs names 'x', who is no member; there are 'a', 'b'"),
         ({"handoffs": {"x": ["a"]}}, "handoffs names 'x'"),
         ({"handoffs": {"a": "b"}}, "give a list for 'a'"),
+        ({"handoffs": {"a": None}}, "give a list for 'a', not None"),
+        ({"handoffs": {"a": (name for name in "b")}}, "give a list for 'a'"),
         ({"handoffs": {"a": ["a"]}}, "'a' cannot turn to itself"),
         ({"handoffs": ["a"]}, "give a dict"),
         ({"consults": {"a": ["x"]}}, "consults names 'x'"),
@@ -276,7 +282,10 @@ async def test_it_is_a_tool() -> None:
         ({"on_limit": "x"}, "none of"),
         ({"start_at": "x"}, "none of"),
         ({"history": "x"}, "none of 'fresh', 'full'"),
+        ({"history": _later}, "give a plain function"),
         ({"promote": "some"}, "give 'all', or a list"),
+        ({"promote": ["n", 1]}, "give 'all', or a list"),
+        ({"description": None}, "description"),
         ({"limits": 3}, "limits"),
         ({"store": 3}, "store"),
         ({"name": " "}, "needs a name"),

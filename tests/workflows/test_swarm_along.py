@@ -13,9 +13,11 @@ from treadle import (
     ConfigError,
     Conversation,
     Image,
+    InvalidInput,
     MemoryStore,
     Message,
     RunContext,
+    RunFailed,
     Swarm,
     Text,
     tool,
@@ -57,6 +59,27 @@ async def test_what_the_next_member_sees(history: str) -> None:
     assert list(await kept.messages()) == list(result.messages)
     again = await swarm.resume("r", store=store)
     assert again.steps == result.steps
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "words"),
+    [
+        (lambda messages: messages[99], RunFailed, "IndexError"),
+        (lambda _: None, InvalidInput, "give a list of messages"),
+        (lambda _: "none", InvalidInput, "give a list of messages"),
+        (lambda _: ["none"], InvalidInput, "holds Message objects"),
+    ],
+)
+async def test_a_history_policy_that_fails(policy: Any, error: Any, words: str) -> None:
+    """The run fails with it and has its result; it goes on with one that does not."""
+    two, store = ScriptedModel(["done"]), MemoryStore()
+    agents = [member("one", hands("two", "Look.")), Agent("two", two)]
+    swarm = Swarm("s", agents=agents, history=policy, store=store)
+    with pytest.raises(error, match=words) as failed:
+        await swarm.run("Go.", run_id="r")
+    result: Any = failed.value.result
+    assert (result.stop_reason, result.handoff_chain) == ("failed", ["one", "two"])
+    assert (await swarm.replace(history="fresh").resume("r")).output == "done"
 
 
 @pytest.mark.parametrize(("promote", "moved"), [("all", "nf"), (["n"], "n"), ([], "")])
@@ -174,7 +197,7 @@ async def test_options_of_a_run() -> None:
     first = [m.text for m in model.requests[0].messages if m.role != "system"]
     assert first == ["Before.", "Yes.", "Go."]
     assert all("Be kind." in str(request) for request in model.requests)
-    for wrong in ({"instructions": "x"}, {"output_type": int}):
+    for wrong in ({"instructions": "x"}, {"output_type": int}, {"planning": True}):
         options: Any = wrong
         with pytest.raises(ConfigError, match="is for one agent"):
             await Swarm("s", agents=agents).run("Go.", model=model, **options)

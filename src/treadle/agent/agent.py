@@ -87,6 +87,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             raise ConfigError(f"on_limit={self.on_limit!r} is none of 'answer', 'error', 'pause'.")
         for name in ("limits", "settings", "max_parallel_tools", "retry", "planning"):
             check_kind(name, getattr(self, name))
+        check_kind("description", self.description)
         for name in ("tools", "middleware"):
             given = getattr(self, name)
             if type(given) is not tuple:

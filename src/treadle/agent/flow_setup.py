@@ -19,6 +19,8 @@ FLOW_LIMITS = Limits(max_turns=None)
 """What a flow may use when nothing is said: its agents have their own limits."""
 PASSED = ("model", "settings", "middleware", "max_parallel_tools", "approval")
 """The options of a flow's run that are laid over all its agents."""
+FOR_ONE = ("instructions", "output_type", "planning")
+"""The options of a run that a flow refuses: they are for one agent."""
 
 
 class _NoModel:
@@ -42,7 +44,7 @@ def flow_setup(
     Raises:
         ConfigError: an option that only one agent can take.
     """
-    for only in ("instructions", "output_type"):
+    for only in FOR_ONE:
         if options.get(only) is not None:
             raise ConfigError(f"{only}= is for one agent; give it to the agents of {name!r}.")
     own = options.get("limits")

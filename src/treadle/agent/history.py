@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from msgspec.structs import replace
@@ -41,8 +41,9 @@ def own_history(history: Sequence[Message]) -> tuple[Thread, str | None]:
     A call without a result gets one that says so.
 
     Raises:
-        InvalidInput: a result without a call, or an item that is no message.
+        InvalidInput: it is no sequence, has a result without a call, or an item that is no message.
     """
+    _check_list(history)
     if isinstance(history, Thread) and not history.changed:  # it comes from a result, and is valid
         return Thread(history), None
     thread, system = Thread(), None
@@ -72,6 +73,11 @@ def own_history(history: Sequence[Message]) -> tuple[Thread, str | None]:
     if waiting:
         thread.append(_answered((), waiting))
     return thread, system
+
+
+def _check_list(given: object) -> None:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"history={given!r:.60}: give a list of messages.")
 
 
 def _answered(results: Sequence[ToolResult], calls: Sequence[ToolCall]) -> Message:

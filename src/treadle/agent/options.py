@@ -119,6 +119,7 @@ def _check_items(options: Mapping[str, Any]) -> None:
 _STORE = ("append", "read", "claim", "claim_and_append", "renew", "release", "find", "wait")
 _KINDS: dict[str, type] = {
     "name": str,
+    "description": str,
     "limits": Limits,
     "settings": ModelSettings,
     "retry": Retry,

@@ -79,9 +79,13 @@ class State:
         """Give keys their reducers, as a graph does whose type of state declares some.
 
         Raises:
-            ConfigError: one is not callable, or the key has another one already.
+            ConfigError: one is not callable or not for a key, or the key has another one already.
         """
+        if not isinstance(reducers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] untyped callers
+            raise ConfigError(f"reducers={reducers!r:.60}: give a dict of functions by key.")
         for key, reducer in reducers.items():
+            if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance] untyped callers
+                raise ConfigError(f"reducers has the key {key!r:.60}; keys of the state are texts.")
             if not callable(reducer):
                 raise ConfigError(f"The reducer of state key {key!r} is not callable: {reducer!r}.")
             if self._reducers.get(key, reducer) != reducer:

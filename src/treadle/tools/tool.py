@@ -86,8 +86,7 @@ class Tool:
     lane: str = ""
 
     def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise InvalidTool("A tool needs a name.")
+        self._check_texts()
         self._check_numbers()
         if self.timeout is not None and self.timeout <= 0:
             raise InvalidTool(
@@ -116,6 +115,13 @@ class Tool:
             from treadle.tools.portable import check_portable  # noqa: PLC0415 (few tools need it)
 
             check_portable(self.function, self.name)
+
+    def _check_texts(self) -> None:
+        for kind in ("name", "description"):
+            if not isinstance(given := getattr(self, kind), str):
+                raise InvalidTool(f"Tool {self.name!r:.60}: {kind}={given!r:.60} is no text.")
+        if not self.name.strip():
+            raise InvalidTool("A tool needs a name.")
 
     def _check_numbers(self) -> None:
         for option in ("timeout", "retries", "max_output"):

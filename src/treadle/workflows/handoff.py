@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -74,11 +74,13 @@ def checked_table(table: Table | None, names: Sequence[str], option: str) -> Tab
         raise ConfigError(f"{option}={table!r:.60}: give a dict of member to list of members.")
     known = ", ".join(map(repr, names))
     for source, targets in table.items():
-        if isinstance(targets, str):
-            raise ConfigError(f"{option}: give a list for {source!r}, not {targets!r}.")
+        if isinstance(targets, str) or not isinstance(targets, Sequence | Set):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{option}: give a list for {source!r:.60}, not {targets!r:.60}.")
         for name in (source, *targets):
             if name not in names:
-                raise ConfigError(f"{option} names {name!r}, who is no member; there are {known}.")
+                raise ConfigError(
+                    f"{option} names {name!r:.60}, who is no member; there are {known}."
+                )
         if source in targets:
             raise ConfigError(f"{option}: {source!r} cannot turn to itself.")
     return {name: tuple(dict.fromkeys(table.get(name, ()))) for name in names}

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
 from treadle.agent.agent import Agent
-from treadle.agent.flow_setup import FLOW_LIMITS, PASSED, flow_setup
+from treadle.agent.flow_setup import FLOW_LIMITS, FOR_ONE, PASSED, flow_setup
 from treadle.agent.options import ResumeOptions, RunOptions, check_kind
 from treadle.agent.setup import RunSetup
 from treadle.agent.startable import Startable
@@ -16,12 +16,12 @@ from treadle.limits import Limits
 from treadle.plan import MOST_STEPS
 from treadle.ports.model import Model
 from treadle.ports.store import Store
-from treadle.state import Reducer
+from treadle.state import Reducer, State
 from treadle.workflows.plan_flow import PlanFlow, laid_under
 from treadle.workflows.plan_result import PlanResult
 from treadle.workflows.plan_work import OnFailure, PlanRules
 
-_OVER_AGENTS = (*PASSED, "limits", "instructions", "output_type")
+_OVER_AGENTS = (*PASSED, "limits", *FOR_ONE)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -80,6 +80,8 @@ class PlanExecute(Startable[str, PlanResult]):
         if not self.name.strip():
             raise ConfigError("A plan and its executor need a name.")
         check_kind("limits", self.limits)
+        check_kind("description", self.description)
+        State(reducers=self.reducers)
         if self.store is not None:
             check_kind("store", self.store)
         for option, least in (("max_steps", 1), ("max_replans", 0), ("max_parallel_steps", 1)):

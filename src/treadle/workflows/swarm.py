@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Generic, Literal
 
-from treadle.agent.flow_setup import FLOW_LIMITS, PASSED, flow_setup, passed
+from treadle.agent.flow_setup import FLOW_LIMITS, FOR_ONE, PASSED, flow_setup, passed
 from treadle.agent.options import ResumeOptions, RunOptions, check_kind
 from treadle.agent.result import OutputT
 from treadle.agent.setup import RunSetup
@@ -15,12 +15,13 @@ from treadle.errors import ConfigError
 from treadle.limits import Limits
 from treadle.messages import Message
 from treadle.ports.store import Store
+from treadle.tools.tool import is_async_callable
 from treadle.workflows.handoff import Promotion, Table, checked_table, team_of
 from treadle.workflows.swarm_result import SwarmResult
 from treadle.workflows.swarming import Rules, Swarming
 
 History = Literal["fresh", "full"] | Callable[[Sequence[Message]], Sequence[Message]]
-_OVER_TEAM = (*PASSED, "limits", "instructions", "output_type")
+_OVER_TEAM = (*PASSED, "limits", *FOR_ONE)
 
 
 @subscriptable
@@ -83,6 +84,7 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
         if not self.name.strip():
             raise ConfigError("A swarm needs a name.")
         check_kind("limits", self.limits)
+        check_kind("description", self.description)
         if self.store is not None:
             check_kind("store", self.store)
         object.__setattr__(self, "agents", _members(self.name, self.agents))
@@ -111,6 +113,8 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
             raise ConfigError(
                 f"history={self.history!r:.60} is none of 'fresh', 'full', and no function."
             )
+        if callable(self.history) and is_async_callable(self.history):
+            raise ConfigError(f"history={self.history!r:.60} is async; give a plain function.")
         if self.promote != "all" and not _lists_names(self.promote):
             raise ConfigError(f"promote={self.promote!r:.60}: give 'all', or a list of names.")
 
@@ -148,7 +152,10 @@ class Swarm(Startable[OutputT, SwarmResult[OutputT]], Generic[OutputT]):
 
 
 def _lists_names(given: object) -> bool:
-    return isinstance(given, Sequence | set | frozenset) and not isinstance(given, str)
+    """Whether it is a collection of texts that can be looked at more than once."""
+    if isinstance(given, str) or not isinstance(given, Sequence | Set):
+        return False
+    return all(isinstance(name, str) for name in given)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _members(swarm: str, given: object) -> tuple[Startable[Any, Any], ...]:

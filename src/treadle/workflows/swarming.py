@@ -110,7 +110,7 @@ class Swarming:
         chain = [label_of(each.step) for each in stage.steps]
         last = _stint(stage.steps[-1]) if stage.steps else Stint()
         if not stage.steps or (stage.steps[-1].to and not last.stopped):
-            chain.append(self._opening(stage).label)
+            chain.append(self._next(stage))
         kept = [name for place, name in enumerate(chain) if not place or chain[place - 1] != name]
         return SwarmResult, {"agent": kept[-1], "handoff_chain": kept, "steps": steps}
 
@@ -190,15 +190,12 @@ class Swarming:
 
     def _opening(self, stage: Stage) -> Opening:
         """Return which member is next, or goes on, and with what."""
-        if stage.open:
-            return Opening(label=stage.open[0])
-        if not stage.steps:
-            return Opening(label=self._first(stage))
+        label = self._next(stage)
+        if stage.open or not stage.steps or stage.input is None or self.rules.history == "full":
+            return Opening(label=label)
         last = stage.steps[-1]
-        stint, label = _stint(last), stage.work.renamed.get(last.to, last.to)
-        if stint.ends is not None:  # more was said since
-            return Opening(label=label_of(last.step))
-        if not stint.handed or stage.input is None or self.rules.history == "full":
+        stint = _stint(last)
+        if not stint.handed or stint.stopped:  # more was said since
             return Opening(label=label)
         source = label_of(last.step)
         if self.rules.history == "fresh":
@@ -207,6 +204,17 @@ class Swarming:
         chosen = cast(Callable[..., Sequence[Message]], self.rules.history)(stage.work.thread)
         history, _ = own_history(chosen)
         return Opening(label=label, said=told_by(source, stint.message), history=history)
+
+    def _next(self, stage: Stage) -> str:
+        """Return the label of who is next, or goes on."""
+        if stage.open:
+            return stage.open[0]
+        if not stage.steps:
+            return self._first(stage)
+        last = stage.steps[-1]
+        if _stint(last).ends is not None:  # more was said since
+            return label_of(last.step)
+        return stage.work.renamed.get(last.to, last.to)
 
     def _first(self, stage: Stage) -> str:
         """Return who begins: the entry, or who was in charge at the end of the run before."""

@@ -95,6 +95,7 @@ def test_an_id_that_cannot_be(node: Any) -> None:
     ("options", "words"),
     [
         ({"name": ""}, "needs a name"),
+        ({"description": None}, "description=None: give a str"),
         ({"name": 3}, "name=3"),
         ({"max_steps": 0}, "max_steps=0: give a whole number from 1 on"),
         ({"max_steps": True}, "max_steps=True"),

@@ -77,6 +77,7 @@ class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
         if not name.strip():
             raise ConfigError("A graph needs a name.")
         check_kind("limits", limits)
+        check_kind("description", description)
         if store is not None:
             check_kind("store", store)
         self.name = name
