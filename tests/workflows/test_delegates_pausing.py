@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent.nested import playing
+from tests.agent.test_slow_stores import Slow
 from tests.agent.parts import check_answered
 from tests.workflows.crews import boss, outputs, starts, waits
 from tests.workflows.test_delegates import Gated
@@ -217,3 +218,27 @@ async def test_without_a_store_one_that_waits_pauses_the_run() -> None:
     paused = await agent.run("go")
     assert paused.stop_reason == "paused"
     assert [call.name for call in paused.pending] == ["deploy"]
+
+
+@pytest.mark.parametrize("ends", ["cancel", "answer"])
+async def test_the_run_stops_as_one_comes_to_wait_for_somebody(ends: str) -> None:
+    """Whenever it does, it ends, and leaves nothing at work."""
+    for turns in range(60):
+        did, gate = list[str](), asyncio.Event()
+
+        async def answers(_: ModelRequest, gate: asyncio.Event = gate) -> str:
+            await gate.wait()
+            return "done"
+
+        agent = boss(starts(("a", "scout", "ship")), answers, agents=[deploying(did)])
+        run = agent.start("go", store=Slow(after=1))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            if ends == "cancel":
+                await run.cancel()
+            else:
+                gate.set()
+                assert (await run).output == "done"
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert not did

@@ -138,6 +138,7 @@ class Member:
         self.pause: Pause | None = None
         self.seconds = 0.0
         self.final: DelegateStatus | None = None
+        self._stops = False
 
     @property
     def status(self) -> DelegateStatus:
@@ -213,7 +214,7 @@ class Member:
                 self.seconds = result.seconds
                 self.pause = Pause(result.reason, tuple(result.pending))
                 self._news.tell()
-                if work.stop is not None:
+                if work.stop is not None or self._stops:
                     return  # it rests with the run
                 while not self.is_at_work:
                     await self._news.wait()
@@ -272,6 +273,7 @@ class Member:
 
     def stop(self, stop_reason: StopReason, why: str) -> None:
         """End in this way, as soon as what is under way lets go; its task has begun."""
+        self._stops = True
         if self.task is None or self.final is not None:
             return
         if self.pause is not None:
