@@ -62,16 +62,22 @@ async def test_what_the_next_member_sees(history: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "error", "words"),
+    ("made", "error", "words"),
     [
-        (lambda messages: messages[99], RunFailed, "IndexError"),
-        (lambda _: None, InvalidInput, "give a list of messages"),
-        (lambda _: "none", InvalidInput, "give a list of messages"),
-        (lambda _: ["none"], InvalidInput, "holds Message objects"),
+        (IndexError("far"), RunFailed, "IndexError: far"),
+        (None, InvalidInput, "give a list of messages"),
+        ("none", InvalidInput, "give a list of messages"),
+        (["none"], InvalidInput, "holds Message objects"),
     ],
 )
-async def test_a_history_policy_that_fails(policy: Any, error: Any, words: str) -> None:
+async def test_a_history_policy_that_fails(made: Any, error: Any, words: str) -> None:
     """The run fails with it and has its result; it goes on with one that does not."""
+
+    def policy(_: Any) -> Any:
+        if isinstance(made, Exception):
+            raise made
+        return made
+
     two, store = ScriptedModel(["done"]), MemoryStore()
     agents = [member("one", hands("two", "Look.")), Agent("two", two)]
     swarm = Swarm("s", agents=agents, history=policy, store=store)
