@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.agent.nested import playing
-from tests.agent.test_slow_stores import Slow
 from tests.agent.parts import check_answered
+from tests.agent.test_slow_stores import Slow
 from tests.workflows.crews import boss, outputs, starts, waits
 from tests.workflows.test_delegates import Gated
 from treadle import (
