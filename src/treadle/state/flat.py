@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, NotStorable, ToolError
+from treadle.errors import ConfigError, NotStorable, ToolError, TreadleError
 from treadle.values import Plain, clean, pack, register_annotation, unpack
 
 Reducer = Callable[[Any, Any], Any]
@@ -275,10 +275,13 @@ class Branch(State):
 def _reduced(key: str, reducer: Reducer, old: Any, new: Any) -> Any:
     try:
         return reducer(old, new)
-    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+    except TreadleError:
+        raise
+    except (Exception, SystemExit) as error:
         kinds = f"{type(old).__name__} and {type(new).__name__}"
+        why = str(error) if isinstance(error, Exception) else ""
         raise ToolError(
-            f"The reducer of state key {key!r} cannot merge {kinds}: {error}."
+            f"The reducer of state key {key!r} cannot merge {kinds}: {why or repr(error)}."
         ) from error
 
 

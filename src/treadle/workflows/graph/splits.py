@@ -10,7 +10,8 @@ from msgspec import Struct
 from treadle.agent.steps import paused_together
 from treadle.ports.children import ChildPaused, Pause
 from treadle.state import Branch, State, StateWrite, merge
-from treadle.values import Plain, pack
+from treadle.state.flat import MISSING
+from treadle.values import Plain, pack, unpack
 from treadle.workflows.graph.context import GraphView
 from treadle.workflows.graph.nodes import FanOutNode, MapNode, SplitNode
 from treadle.workflows.graph.places import Places
@@ -62,10 +63,14 @@ def merged(
 def joined(node: SplitNode, branches: Sequence[BranchEnd], places: Places) -> Plain:
     """Return what the branches came to: by first node, or in the order of the items."""
     if isinstance(node, MapNode):  # a list of what is packed is a packed list
-        return [each.state.find(places.current) if each.spoke else None for each in branches]
-    return pack(
-        {each.first: each.state.get(places.current) if each.spoke else None for each in branches}
-    )
+        return [_newest(each, places) for each in branches]
+    return pack({each.first: unpack(_newest(each, places)) for each in branches})
+
+
+def _newest(branch: BranchEnd, places: Places) -> Plain:
+    """Return the newest output of a branch, None without one: a node may have deleted it."""
+    plain = branch.state.find(places.current) if branch.spoke else None
+    return None if plain is MISSING else plain
 
 
 def problem_of(outcomes: Iterable[object]) -> Exception | None:

@@ -13,7 +13,7 @@ from treadle.agent.result import AnyResult
 from treadle.agent.stage import Stage
 from treadle.agent.steps import Step
 from treadle.agent.work import Work
-from treadle.control import AskApproval, Finish, Interrupt, Next
+from treadle.control import AskApproval, Finish, Handoff, Interrupt, Next
 from treadle.errors import DeadEnd, NotStorable, RunFailed, StoreError, ToolError, TreadleError
 from treadle.messages import ToolCall
 from treadle.ports.children import ChildPaused, Pause
@@ -123,6 +123,8 @@ def _returned(value: object, key: str) -> Came:
     came = Came()
     if isinstance(value, Next):
         raise ToolError("a node cannot ask for a tool with Next; edges say what comes after it")
+    if isinstance(value, Handoff):
+        raise ToolError("a node cannot hand over with Handoff; edges say what comes after it")
     if isinstance(value, Interrupt):
         came.pause = Pause(value.reason)
         value = value.output

@@ -186,5 +186,5 @@ def _asked(question: Callable[[], Any], what: str) -> Any:
     """
     try:
         return question()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RunFailed(f"{what} failed: {type(error).__name__}: {error}") from error

@@ -172,8 +172,9 @@ class Walker:
             return await call_function(self.stage, self.facts, node, step, begins)
         try:
             said, history = said_to(node, self.stage, self.facts, self.view, spoke=self.spoke)
-        except Exception as error:  # noqa: BLE001 a function of the user's may raise anything
-            return failed(f"it cannot be told its input: {type(error).__name__}: {error}", error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 the border: it may raise anything
+            cause = error if isinstance(error, Exception) else None
+            return failed(f"it cannot be told its input: {type(error).__name__}: {error}", cause)
         delegate = self.course.delegates.get(node.id)
         if delegate is None:
             other = foreign(node, said)
