@@ -225,3 +225,44 @@ def test_the_class_of_the_state() -> None:
     assert named.typed.kind is bracketed.typed.kind is Story
     assert Graph("g").typed is None
     assert Graph[Any]("g").typed is None
+
+
+def test_what_is_added_to_a_graph_at_another_node_is_not_added_to_the_graph() -> None:
+    """The two are apart from then on, either way."""
+    graph = graph_of("a", "b").add_edge(START, "a").add_edge("a", "b").add_edge("b", END)
+
+    later = graph.at("b").add_node("c", work).add_node("c", work)
+    later.add_edge("b", "c", priority=1).set_finish("c")
+    later.add_node("a", work)
+
+    assert graph.set_finish("b").validate() == []
+    assert list(graph.layout.nodes) == ["a", "b"]
+    assert [str(edge) for edge in graph.layout.edges["b"]] == ["'b' → 'END'"]
+    assert graph.layout.finishes == {"b"}
+    graph.add_node("d", work)
+    assert "d" not in later.set_finish("c").layout.nodes
+
+
+@pytest.mark.parametrize("node", [None, 5, "", ["a"], {}])
+def test_a_graph_begins_at_no_such_thing(node: Any) -> None:
+    """In words, whatever it is."""
+    refused(lambda: graph_of("a").at(node), "begin at", "non-empty text", kind=GraphInvalid)
+
+
+def test_a_class_made_of_a_graph_has_its_state() -> None:
+    """What stands in the brackets counts, wherever they stand."""
+
+    class Telling(Graph[Story]): ...
+
+    class Longer(Telling): ...
+
+    for graph in (Graph[Story]("g"), Telling("g"), Longer("g")):
+        assert graph.typed is not None
+        assert graph.typed.kind is Story
+    assert Graph[Any]("g").typed is None
+    assert Graph("g").typed is None
+
+
+def test_what_cannot_be_the_type_of_a_state_is_refused() -> None:
+    """It is not left out in silence."""
+    refused(lambda: Graph[dict[str, int]]("g").typed, "dict[str, int]", "no class")

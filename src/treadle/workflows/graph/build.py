@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from treadle.agent.flow_setup import FLOW_LIMITS, flow_setup
 from treadle.agent.options import ResumeOptions, RunOptions, check_kind
@@ -18,7 +18,7 @@ from treadle.state.typed import TypedView
 from treadle.workflows.graph.context import StateT
 from treadle.workflows.graph.execute import GraphFlow
 from treadle.workflows.graph.layout import Layout, told
-from treadle.workflows.graph.making import at_least, own_reducers
+from treadle.workflows.graph.making import at_least, check_name, own_reducers
 from treadle.workflows.graph.result import GraphResult
 from treadle.workflows.graph.wiring import Wiring
 
@@ -95,10 +95,19 @@ class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
     def typed(self) -> TypedView[StateT] | None:
         """How the graph's scope is read as its `state` class; None without one."""
         if self._typed is None:
-            of: tuple[Any, ...] = get_args(getattr(self, "__orig_class__", None))
-            if of and of[0] is not Any and isinstance(of[0], type):
-                self._typed = TypedView(of[0])
+            kind: Any = self._state_class()
+            if kind is not Any and not isinstance(kind, TypeVar):
+                self._typed = TypedView(kind)
         return self._typed
+
+    def _state_class(self) -> object:
+        """Return what stands in the brackets, those of a class made of this one included."""
+        bases = (base for each in type(self).__mro__ for base in vars(each).get(_BASES, ()))
+        for written in (getattr(self, "__orig_class__", None), *bases):
+            origin = get_origin(written)
+            if isinstance(origin, type) and issubclass(origin, Graph):
+                return get_args(written)[0]
+        return Any
 
     @property
     def reducers(self) -> dict[str, Reducer]:
@@ -115,6 +124,7 @@ class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
         Raises:
             GraphInvalid: there is no such node, or it is in a parallel branch.
         """
+        check_name(node, "The node to begin at")
         if node not in self.layout.nodes:
             known = ", ".join(map(repr, self.layout.nodes))
             raise GraphInvalid(f"There is no node {node!r} to begin at; there are {known}.")
@@ -130,6 +140,8 @@ class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
 
     def _begin_at(self, node: str) -> None:
         self._ready, self._flow, self._start_at = [], None, node
+        self._nodes, self._edges = dict(self._nodes), list(self._edges)
+        self._finishes, self._repeated = list(self._finishes), list(self._repeated)
 
     def _setup(self, options: RunOptions | ResumeOptions) -> RunSetup:
         """Return what carries it out, which stays the same while the graph does."""
@@ -167,3 +179,6 @@ class Graph(Wiring[StateT], Startable[Any, GraphResult[Any]]):
         if problems:
             listed = "".join(f"\n- {problem}" for problem in problems)
             raise GraphInvalid(f"Graph {self.name!r} cannot run:{listed}", problems=problems)
+
+
+_BASES = "__orig_bases__"
