@@ -237,3 +237,17 @@ def test_any_graph_can_be_judged(edges: Any, first: list[str], join: str) -> Non
     assert graph.to_mermaid().startswith("flowchart TD")
     if not problems:
         graph.check()
+
+
+def test_what_is_wrong_with_a_graph_in_it_is_wrong_with_the_graph() -> None:
+    """Before anything has run, and as deep as it is; a graph that is its own node is no matter."""
+    inner, middle, outer = graph_of("a").set_entry("a"), Graph("middle"), Graph("outer")
+    middle.add_node("in", inner).set_entry("in").set_finish("in")
+    outer.add_node("mid", middle).add_node("own", outer).set_entry("mid")
+    outer.add_edge("mid", "own").set_finish("own")
+
+    assert only(outer).startswith("In node 'mid': In node 'in': Node 'a' is a dead end")
+    with pytest.raises(GraphInvalid, match="In node 'mid'"):
+        outer.check()
+    inner.set_finish("a")
+    assert outer.validate() == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, Self
+from typing import Any, Generic, Self
 
 from treadle.agent.setup import Input
 from treadle.errors import ConfigError, GraphInvalid
@@ -21,7 +21,7 @@ from treadle.workflows.graph.making import (
     router_node,
     work_node,
 )
-from treadle.workflows.graph.nodes import Node
+from treadle.workflows.graph.nodes import Node, RunnableNode
 
 
 class Wiring(Generic[StateT]):
@@ -33,6 +33,7 @@ class Wiring(Generic[StateT]):
         self._finishes: list[str] = []
         self._repeated: list[str] = []
         self._layout: Layout | None = None
+        self._found: list[str] | None = None
 
     def add_node(
         self,
@@ -206,8 +207,26 @@ class Wiring(Generic[StateT]):
         return self
 
     def validate(self) -> list[str]:
-        """Return everything that keeps the graph from running, in words; none if it can run."""
-        return problems_of(self.layout, self._repeated)
+        """Return everything that keeps the graph from running, in words; none if it can run.
+
+        That of the graphs in it included.
+        """
+        return self._problems([self])
+
+    def _problems(self, around: list[object]) -> list[str]:
+        """Return them; `around` are this graph and those that it is in."""
+        layout = self.layout
+        if self._found is None:
+            self._found = problems_of(layout, self._repeated)
+        found = list(self._found)
+        for node in layout.nodes.values():
+            work: object = node.work if isinstance(node, RunnableNode) else None
+            if isinstance(work, Wiring) and not any(work is each for each in around):
+                inner: Wiring[Any] = work
+                found += (
+                    f"In node {node.id!r}: {each}" for each in inner._problems([*around, work])
+                )
+        return found
 
     def to_mermaid(self) -> str:
         """Return the graph as a Mermaid flowchart, which Markdown viewers draw."""
@@ -217,6 +236,7 @@ class Wiring(Generic[StateT]):
     def layout(self) -> Layout:
         """The graph as it stands: what is added later does not change it."""
         if self._layout is None:
+            self._found = None
             self._layout = Layout(self._nodes, self._edges, self._finishes)
         return self._layout
 
