@@ -21,6 +21,7 @@ from treadle.agent.stage import open_stage
 from treadle.agent.standing import standing_of
 from treadle.agent.work import Work
 from treadle.errors import (
+    ConfigError,
     DefinitionChanged,
     InvalidInput,
     RunNotFound,
@@ -165,13 +166,41 @@ async def check_definition(
         if inspect.isawaitable(answer):
             answer = await answer
         if answer is not False:
-            return {**answer} if isinstance(answer, Mapping) else {}
+            return _names(answer, before, now)
     error = DefinitionChanged(
         f"Agent {agent!r} is not what it was when the run began: {'; '.join(changes)}. "
         'Resume with the agent as it was, or with on_change="accept".'
     )
     error.changes = tuple(changes)
     raise error
+
+
+def _names(answer: Any, before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Return what things are called now, as the function says that `on_change` is.
+
+    Raises:
+        ConfigError: it says something else, or a name that nothing has now.
+    """
+    if answer is None or answer is True:
+        return {}
+    if not isinstance(answer, Mapping):
+        raise ConfigError(
+            f"on_change= returned {answer!r:.60}: it takes None to go on, False to refuse, or a "
+            "dict of what things are called now."
+        )
+    names: dict[Any, Any] = {**answer}
+    for old, new in names.items():
+        if not isinstance(old, str) or not isinstance(new, str):
+            raise ConfigError(f"on_change= returned {{{old!r:.60}: {new!r:.60}}}: give two names.")
+        if _is_named(old, before) and not _is_named(new, now):
+            raise ConfigError(
+                f"on_change= says that {old!r} is called {new!r} now, and nothing has that name."
+            )
+    return names
+
+
+def _is_named(name: str, things: Mapping[str, str]) -> bool:
+    return any(name in each or repr(name) in each for each in things)
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:

@@ -12,6 +12,7 @@ from treadle import (
     START,
     Approve,
     AskApproval,
+    ConfigError,
     Conversation,
     DefinitionChanged,
     Graph,
@@ -168,3 +169,23 @@ async def test_a_graph_in_a_graph_asks_and_goes_on() -> None:
     assert pending.reason == "May y write?"
     result = await outer.resume("r", store=store, decisions={pending.call_id: Approve()})
     assert result.output == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("second", "'second': it takes None to go on"),
+        ([], "a dict of what things are called now"),
+        ({"two": 2}, "give two names"),
+        ({2: "second"}, "give two names"),
+        ({"two": "third"}, "'two' is called 'third' now, and nothing has that name"),
+    ],
+)
+async def test_names_that_nothing_has_are_refused(said: object, told: str) -> None:
+    """Rather than to go on without what the node had given."""
+    store, changed = await paused(graph_with()), graph_with("second")
+    with pytest.raises(ConfigError, match=told):
+        await changed.resume("r", store=store, on_change=lambda changes: said)
+    also = {"two": "second", "older": "than that"}
+    result = await changed.resume("r", store=store, on_change=lambda changes: also)
+    assert result.output == "after one"
