@@ -75,7 +75,7 @@ def _document(content: bytes | None, kind: str) -> int:
     if content is None:
         return UNKNOWN_DOCUMENT
     if kind == "application/pdf" or content.startswith(b"%PDF-"):
-        return _pages(content) * PAGE
+        return pages_of(content) * PAGE
     return ceil(len(content) / BYTES_PER_TOKEN)
 
 
@@ -96,7 +96,7 @@ def _picture(content: bytes | None, detail: str | None) -> int:
     return max(LEAST_IMAGE, ceil(max(counts)))
 
 
-def _pages(content: bytes) -> int:
+def pages_of(content: bytes) -> int:
     """Return how many pages a PDF has, also those in its compressed parts."""
     found = len(_PAGES.findall(content))
     for each in _OBJECTS.finditer(content):
