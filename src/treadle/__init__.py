@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treadle.agent.agent import Agent
+    from treadle.agent.context_use import ContextUse
     from treadle.agent.conversation import Conversation
     from treadle.agent.inbox import Receipt
     from treadle.agent.result import RunResult
     from treadle.agent.run import Run
+    from treadle.compaction.policy import Compaction
     from treadle.control import AskApproval, Finish, Handoff, Interrupt, Next
     from treadle.errors import (
         AuthenticationFailed,
         BadReply,
         BranchConflict,
+        CompactionFailed,
         ConfigError,
         ContentFiltered,
         ContextOverflow,
+        ContextTooSmall,
         ConversationBusy,
         ConversationFinalized,
         ConversationNotFound,
@@ -71,6 +75,8 @@ if TYPE_CHECKING:
         AnswerStored,
         ApprovalDecided,
         ApprovalRequested,
+        CompactionStarted,
+        ContextCompacted,
         DelegateFinished,
         DelegateStarted,
         Event,
@@ -162,10 +168,16 @@ __all__ = [
     "BadReply",
     "BranchConflict",
     "Citation",
+    "Compaction",
+    "CompactionFailed",
+    "CompactionStarted",
     "Condition",
     "ConfigError",
     "ContentFiltered",
+    "ContextCompacted",
     "ContextOverflow",
+    "ContextTooSmall",
+    "ContextUse",
     "Conversation",
     "ConversationBusy",
     "ConversationFinalized",
@@ -290,11 +302,14 @@ _ROOMS = {
     "treadle.agent.agent": "Agent",
     "treadle.agent.conversation": "Conversation",
     "treadle.agent.inbox": "Receipt",
+    "treadle.agent.context_use": "ContextUse",
     "treadle.agent.result": "RunResult",
     "treadle.agent.run": "Run",
+    "treadle.compaction.policy": "Compaction",
     "treadle.control": "AskApproval Finish Handoff Interrupt Next",
     "treadle.errors": (
-        "AuthenticationFailed BadReply BranchConflict ConfigError ContentFiltered ContextOverflow "
+        "AuthenticationFailed BadReply BranchConflict CompactionFailed ConfigError "
+        "ContentFiltered ContextOverflow ContextTooSmall "
         "ConversationBusy ConversationFinalized ConversationNotFound CorruptJournal "
         "DeadEnd DefinitionChanged DuplicateTool GraphInvalid IncompleteReply InvalidId "
         "InvalidInput InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey "
@@ -306,6 +321,7 @@ _ROOMS = {
     ),
     "treadle.events": (
         "AgentEntered AgentLeft AnswerStored ApprovalDecided ApprovalRequested "
+        "CompactionStarted ContextCompacted "
         "DelegateFinished DelegateStarted Event HandedOff "
         "ModelFinished ModelRetried "
         "ModelStarted OutputDelta PlanChanged ReasoningDelta RunFinished RunPaused RunStarted "

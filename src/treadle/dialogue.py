@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from treadle.journal import Cut
 from treadle.messages import Message, Thread
 from treadle.open_calls import OpenCalls
 
@@ -10,11 +13,12 @@ class Dialogue:
     """A history that is valid at every moment: each call has exactly one result, in order.
 
     `open` are the calls of the last reply, as long as nothing came after them: what they asked of
-    the run may not have been obeyed yet.
+    the run may not have been obeyed yet. `spent_ids` are those of calls that have left the history.
     """
 
     def __init__(self) -> None:
         self.open: OpenCalls | None = None
+        self.spent_ids: set[str] = set()
         self._settled = Thread()
 
     @property
@@ -53,6 +57,35 @@ class Dialogue:
             self._settled.append(self.open.results)
             self.forget_calls()
 
+    def cut(self, cuts: Sequence[Cut]) -> None:
+        """Let old turns leave the history."""
+        self.close_calls()
+        for cut in cuts:
+            said = self._settled[cut.start : cut.stop]
+            self.spent_ids.update(call.id for each in said for call in each.tool_calls)
+        self._settled = without(self._settled, cuts)
+
     def forget_calls(self) -> None:
         """No calls are open."""
         self.open = None
+
+
+def without(messages: Sequence[Message], cuts: Iterable[Cut]) -> Thread:
+    """Return a history after these cuts, which are in order and within it."""
+    left, place = Thread(), 0
+    for cut in cuts:
+        left.extend(messages[place : cut.start])
+        if cut.message is not None:
+            left.append(cut.message)
+        place = max(place, cut.stop)
+    left.extend(messages[place:])
+    return left
+
+
+def moved(place: int, cuts: Iterable[Cut]) -> int:
+    """Return where in a history something stands after these cuts that stood at `place`."""
+    shift = 0
+    for cut in cuts:
+        if cut.start < place:
+            shift += min(cut.stop, place) - cut.start - (cut.message is not None)
+    return place - shift

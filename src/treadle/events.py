@@ -263,6 +263,39 @@ class DelegateFinished(Event, frozen=True, tag_field="type", tag="delegate.finis
     error: str | None = None
 
 
+class CompactionStarted(Event, frozen=True, tag_field="type", tag="compaction.started", gc=False):
+    """A request would be too long: old turns are about to leave the history.
+
+    `tokens` is about how many it has, `window` how many it may have.
+    """
+
+    type: ClassVar[str] = "compaction.started"
+    strategy: str
+    messages: int
+    tokens: int
+    window: int
+
+
+class ContextCompacted(Event, frozen=True, tag_field="type", tag="context.compacted", gc=False):
+    """Old turns have left the history, or could not: `error` says why it stayed as it was.
+
+    `messages` and `tokens` are those of the request after it, the others those before it. `yielded`
+    are the protected kinds of turns that had to go, as nothing else was left. `usage` is what it
+    took.
+    """
+
+    type: ClassVar[str] = "context.compacted"
+    strategy: str
+    messages: int
+    tokens: int
+    messages_before: int
+    tokens_before: int
+    yielded: tuple[str, ...]
+    usage: Usage
+    seconds: float
+    error: str | None
+
+
 class SteerApplied(Event, frozen=True, tag_field="type", tag="steer.applied"):
     """A message that steers is part of the history now: the next model call sees it."""
 
@@ -337,6 +370,8 @@ AnyEvent = (
     | EdgeTaken
     | DelegateStarted
     | DelegateFinished
+    | CompactionStarted
+    | ContextCompacted
     | SteerApplied
     | SteerCarriedOver
     | SteerDiscarded

@@ -244,6 +244,30 @@ class ViewReset(Entry, frozen=True, tag="view.reset"):
     messages: tuple[Message, ...] = ()
 
 
+class Cut(Struct, frozen=True, omit_defaults=True, gc=False):
+    """The messages of a history from `start` up to `stop` leave it; `message` stands in for them.
+
+    The places are those in the history as it was before any of the cuts made with it.
+    """
+
+    start: int
+    stop: int
+    message: Message | None = None
+
+
+class Compacted(Entry, frozen=True, tag="view.compacted"):
+    """Old turns left the history, as it had grown too long; the journal keeps them.
+
+    The cuts are in order, and do not overlap. `strategy` says how what stands in for them came to
+    be, `usage` what that took, and `yielded` which protected kinds of turns had to go.
+    """
+
+    strategy: str
+    cuts: tuple[Cut, ...]
+    usage: Usage = NOTHING
+    yielded: tuple[str, ...] = ()
+
+
 class Forked(Entry, frozen=True, tag="conversation.forked"):
     """The conversation is a copy of another, up to here."""
 
@@ -295,6 +319,7 @@ AnyEntry = (
     | ApprovalDecided
     | CancelAsked
     | ViewReset
+    | Compacted
     | Forked
     | UnknownEntry
     | RunSuspended

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from treadle.dialogue import Dialogue
+from treadle.dialogue import Dialogue, moved
 from treadle.errors import CorruptJournal
 from treadle.journal import (
     AnyEntry,
@@ -23,6 +23,7 @@ from treadle.journal import (
     ChildBegan,
     ChildEnded,
     ChildLinked,
+    Compacted,
     Forked,
     InboxApplied,
     InboxCarried,
@@ -182,15 +183,6 @@ class View(Dialogue):
         self.close_calls()
         self._settled.extend(self.mail.taken(entry))
 
-    def _queued(self, entry: MessageQueued) -> None:
-        self.mail.queued(entry)
-
-    def _carried(self, entry: InboxCarried) -> None:
-        self.mail.carried(entry)
-
-    def _discarded(self, entry: InboxDiscarded) -> None:
-        self.mail.discarded(entry)
-
     def _asked(self, entry: ApprovalAsked) -> None:
         if self.open is not None:
             self.open.ask(entry)
@@ -228,6 +220,13 @@ class View(Dialogue):
         self.artefacts.clear()
         self._settled = Thread(entry.messages)
 
+    def _compacted(self, entry: Compacted) -> None:
+        self.cut(entry.cuts)
+        for each in self.runs.values():
+            each.place = moved(each.place, entry.cuts)
+        record = self.runs[entry.run_id]
+        record.usage = record.usage + entry.usage
+
     def _forked(self, entry: Forked) -> None:
         self.forked = entry
         self.close_calls()  # nobody decides on them here: the run belongs to the original
@@ -246,9 +245,6 @@ class View(Dialogue):
     def _linked(self, entry: ChildLinked) -> None:
         self.links[entry.link] = entry
 
-    def _nothing(self, entry: AnyEntry) -> None:
-        """Nothing follows from it."""
-
     _how: ClassVar[dict[type, Callable[[View, Any], None]]] = {
         RunBegan: _began,
         RunResumed: _resumed,
@@ -259,18 +255,19 @@ class View(Dialogue):
         StateChanged: _write,
         ChildLinked: _linked,
         StepEnded: _stepped,
-        MessageQueued: _queued,
+        MessageQueued: lambda view, entry: view.mail.queued(entry),
         InboxApplied: _applied,
-        InboxCarried: _carried,
-        InboxDiscarded: _discarded,
+        InboxCarried: lambda view, entry: view.mail.carried(entry),
+        InboxDiscarded: lambda view, entry: view.mail.discarded(entry),
         ApprovalAsked: _asked,
         ApprovalDecided: _decided,
         CancelAsked: _cancel,
         ViewReset: _reset,
+        Compacted: _compacted,
         Forked: _forked,
         RunSuspended: _suspended,
         RunEnded: _ended,
-        **dict.fromkeys((ChildBegan, ChildEnded, StepBegan, UnknownEntry), _nothing),
+        **dict.fromkeys((ChildBegan, ChildEnded, StepBegan, UnknownEntry), lambda *_: None),
     }
 
 
@@ -286,7 +283,7 @@ class ChildRun(Struct):
     data: Plain = None
 
 
-_COSTS = (ModelReplied, CallEnded, ApprovalAsked, StepEnded)
+_COSTS = (ModelReplied, CallEnded, ApprovalAsked, StepEnded, Compacted)
 
 
 def _pass_on(root: View, entry: AnyEntry) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, Generic
 
+from treadle.agent.fitting import window_of
 from treadle.agent.options import ResumeOptions, RunOptions, check_kind
 from treadle.agent.output import output_type
 from treadle.agent.result import OutputT, RunResult
 from treadle.agent.setup import Input, OnLimit, RunSetup, begin_run
 from treadle.agent.startable import Startable, subscriptable
 from treadle.agent.work import Work
+from treadle.compaction.policy import Compaction
 from treadle.errors import ConfigError, TreadleError
 from treadle.limits import Limits
 from treadle.models.resolve import resolve_model
@@ -53,6 +55,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     the turns or tool calls are used up: one more answer without tools, an error, or a pause.
     `approval` are rules for the calls of all tools, before what each tool's own `approval` says.
     With `planning` it has tools to keep a plan, and is told how: by default, or by your own text.
+    `compaction` keeps a long history inside the model's window.
     `description` is what models are told that may ask the agent, or hand over to it.
 
     Nothing is looked up until the first run, so that building an agent is cheap.
@@ -74,6 +77,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     store: Store | None = None
     approval: Rules | None = None
     planning: bool | str = False
+    compaction: Compaction | None = None
     description: str = ""
     _ready: list[RunSetup] = field(
         default_factory=list[RunSetup], init=False, repr=False, compare=False
@@ -93,7 +97,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             if type(given) is not tuple:
                 check_kind(name, () if given is None else given)
                 object.__setattr__(self, name, tuple(given or ()))
-        for name in ("store", "approval"):
+        for name in ("store", "approval", "compaction"):
             if getattr(self, name) is not None:
                 check_kind(name, getattr(self, name))
 
@@ -140,7 +144,13 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             except TreadleError:
                 self._ready.clear()
                 raise
-        setup = self._ready[0]
+        setup = self._overlaid(self._ready[0], options)
+        if setup.compaction is not None:
+            window_of(setup.compaction, setup)
+        return setup
+
+    def _overlaid(self, setup: RunSetup, options: RunOptions | ResumeOptions) -> RunSetup:
+        """Lay the options of one run over what the agent is."""
         model = options.get("model")
         if model is not None:
             setup = replace(setup, **_model_fields(model, self.name))
@@ -172,10 +182,11 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             retry=self.retry,
             max_parallel_tools=self.max_parallel_tools,
             approval=self.approval,
+            compaction=self.compaction,
         )
 
 
-REPLACED = ("limits", "instructions", "max_parallel_tools", "approval")
+REPLACED = ("limits", "instructions", "max_parallel_tools", "approval", "compaction")
 SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", "planning", *REPLACED))
 """The options of a run that are laid over what the agent has."""
 

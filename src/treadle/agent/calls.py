@@ -45,13 +45,17 @@ LONE_SURROGATE = re.compile(r"\\u(?:[dD][89abAB]|0000)")
 class CallIds:
     """The call IDs that a conversation has used. Servers that reuse one ID for ever exist.
 
-    Those of a child run begin with its path, so that they are new to the whole run.
+    Those of a child run begin with its path, so that they are new to the whole run. `spent` are
+    those of calls that are no longer in the history.
     """
 
-    __slots__ = ("_messages", "_prefix", "_used")
+    __slots__ = ("_messages", "_prefix", "_spent", "_used")
 
-    def __init__(self, messages: Iterable[Message], path: str = "") -> None:
+    def __init__(
+        self, messages: Iterable[Message], path: str = "", spent: Iterable[str] = ()
+    ) -> None:
         self._messages = messages
+        self._spent = spent
         self._prefix = f"{path}:" if path else ""
         self._used: set[str] | None = None
 
@@ -74,10 +78,14 @@ class CallIds:
             same = same and kept is part
         return (message if same else replace(message, parts=tuple(parts))), tuple(calls)
 
+    def _known(self) -> set[str]:
+        if self._used is None:  # most conversations never call a tool: read them only when needed
+            self._used = {call.id for said in self._messages for call in said.tool_calls}
+            self._used.update(self._spent)
+        return self._used
+
     def _numbered(self, call: ToolCall) -> ToolCall:
-        used = self._used
-        if used is None:  # most conversations never call a tool: read them only when needed
-            used = self._used = {call.id for said in self._messages for call in said.tool_calls}
+        used = self._known()
         fresh = self._prefix + (call.id or f"call_{new_span_id()}")
         if fresh in used:
             begin = self._prefix + call.id[:50]

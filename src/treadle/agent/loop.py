@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from msgspec.structs import replace
@@ -11,9 +13,16 @@ from treadle.agent.act import Actor
 from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
 from treadle.agent.final import Final
+from treadle.agent.fitting import Fitting
 from treadle.agent.output import OUTPUT_TOOL
 from treadle.agent.work import Work
-from treadle.errors import IncompleteReply, LimitReached, OutputInvalid
+from treadle.errors import (
+    ContextOverflow,
+    ContextTooSmall,
+    IncompleteReply,
+    LimitReached,
+    OutputInvalid,
+)
 from treadle.messages import Message, Thread, ToolCall
 from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
 from treadle.prompts.render import numbered_list
@@ -30,6 +39,9 @@ class Loop:
         self._work = work
         self._actor = Actor(work)
         self._final = Final(work, self._actor)
+        self._fitting: Fitting | None = None
+        if work.setup.compaction is not None:
+            self._fitting = Fitting(work, work.setup.compaction)
         self._blanks = 0
         self._cuts = 0
         setup = work.setup
@@ -64,7 +76,7 @@ class Loop:
     async def _turn(self) -> Ending | None:
         """Take one turn; None means that the run goes on."""
         work = self._work
-        reply, calls = await self._ask(self._request())
+        reply, calls = await self._ask_fitting(self._request)
         if reply.finish_reason == "length":
             return await self._cut_off(reply, calls)
         self._cuts = 0
@@ -93,6 +105,23 @@ class Loop:
             if self._final.goes_on:
                 return None
         return await self._final.before(ending)
+
+    async def _ask_fitting(
+        self, make: Callable[[], ModelRequest]
+    ) -> tuple[ModelReply, tuple[ToolCall, ...]]:
+        """Ask for what `make` makes of the history, which is made to fit where it is too long."""
+        fitting = self._fitting
+        if fitting is None:
+            return await self._ask(make())
+        request = await fitting.fit(make)
+        try:
+            reply, calls = await self._ask(request)
+        except ContextTooSmall:
+            raise
+        except ContextOverflow as error:
+            reply, calls = await self._ask(await fitting.overflowed(make, error))
+        fitting.learn(reply)
+        return reply, calls
 
     async def _ask(self, request: ModelRequest) -> tuple[ModelReply, tuple[ToolCall, ...]]:
         """Return the model's reply, its message as the history keeps it, and its calls."""
@@ -159,13 +188,9 @@ class Loop:
             case "answer":
                 return await self._forced_answer()
 
-    async def _forced_answer(self) -> Ending:
-        """Ask once more, without tools; the instruction for it is not kept."""
+    def _last_request(self, text: str) -> ModelRequest:
+        """Return the request for an answer without tools, after this text."""
         work = self._work
-        text = "You cannot use tools any more. Give your final answer now, from what you know."
-        listed = numbered_list(work.start.requirements)
-        if listed:
-            text = f"{text}\nThe answer must meet these requirements:\n{listed}"
         by_tool = work.answers_by_tool
         messages = Thread(work.thread)
         messages.append(Message.user(text))
@@ -175,8 +200,17 @@ class Loop:
             parallel_tool_calls=None,
         )
         tools = work.specs[-1:] if by_tool else ()
-        request = replace(self._request(), messages=messages, tools=tools, settings=settings)
-        reply, calls = await self._ask(request)
+        return replace(self._request(), messages=messages, tools=tools, settings=settings)
+
+    async def _forced_answer(self) -> Ending:
+        """Ask once more, without tools; the instruction for it is not kept."""
+        work = self._work
+        text = "You cannot use tools any more. Give your final answer now, from what you know."
+        listed = numbered_list(work.start.requirements)
+        if listed:
+            text = f"{text}\nThe answer must meet these requirements:\n{listed}"
+        by_tool = work.answers_by_tool
+        reply, calls = await self._ask_fitting(partial(self._last_request, text))
         if reply.finish_reason == "length":
             self._cuts = MOST_CUTS
             await self._cut_off(reply, calls)

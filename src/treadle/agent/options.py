@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict
 
 from treadle.agent.inbox import OnSteer
 from treadle.agent.lease import IfBusy
+from treadle.compaction.policy import Compaction
 from treadle.errors import ConfigError
 from treadle.limits import Limits
 from treadle.messages import Message
@@ -27,7 +28,7 @@ class RunOptions(TypedDict, total=False):
 
     `conversation` continues (or begins) the conversation of that ID in `store`; `history` seeds a
     new one. `instructions`, `model`, `limits`, `output_type`, `middleware`, `max_parallel_tools`,
-    `approval`, `planning` replace what the agent has; `settings` are laid over the agent's.
+    `approval`, `planning`, `compaction` replace what the agent has; `settings` lie over its own.
     `requirements` are listed in the system prompt and again when an answer is forced. `state` is a
     `State` or a dict of full keys. `metadata` holds JSON values that are stored with the run.
     `on_steer` says what becomes of messages that steer the run when it is about to answer: one more
@@ -52,6 +53,7 @@ class RunOptions(TypedDict, total=False):
     max_parallel_tools: int | None
     approval: Rules | None
     planning: bool | str | None
+    compaction: Compaction | None
     metadata: Mapping[str, Any] | None
     on_steer: OnSteer
     if_busy: IfBusy
@@ -80,6 +82,7 @@ class ResumeOptions(TypedDict, total=False):
     max_parallel_tools: int | None
     approval: Rules | None
     planning: bool | str | None
+    compaction: Compaction | None
     on_steer: OnSteer
     if_busy: IfBusy
 
@@ -132,6 +135,7 @@ _KINDS: dict[str, type] = {
     "middleware": Iterable,
     "decisions": Mapping,
     "approval": Rules,
+    "compaction": Compaction,
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
     "on_steer": ("continue", "carry_over", "discard"),

@@ -19,6 +19,8 @@ from treadle.journal import (
     CallEnded,
     ChildBegan,
     ChildEnded,
+    Compacted,
+    Cut,
     InboxApplied,
     MessageAdded,
     MessageQueued,
@@ -211,6 +213,20 @@ class Recorder:
         """Write state that changed outside a call."""
         if writes:
             await self._append(self._state(writes))
+
+    async def compacted(
+        self, strategy: str, cuts: Sequence[Cut], usage: Usage, yielded: tuple[str, ...]
+    ) -> None:
+        """Write that old turns have left the history, or what it took to find that they cannot."""
+        entry = Compacted(
+            run_id=self.start.run_id,
+            at=_now(),
+            strategy=strategy,
+            cuts=tuple(cuts),
+            usage=usage,
+            yielded=yielded,
+        )
+        await self._append([entry])
 
     async def applied(self, ids: tuple[str, ...]) -> None:
         """Write that queued messages became part of the history."""

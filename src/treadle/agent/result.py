@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
+from treadle.agent.context_use import ContextUse
 from treadle.events import StopReason
 from treadle.messages import Thread, ToolResult
 from treadle.plan import Plan
@@ -33,6 +35,7 @@ class RunResult(Generic[OutputT]):
     text of a pause or a cancel. `pending` are the calls of a paused run that wait for a decision.
     `artefacts` are the outputs that were too long for the model, whole, by ID, where the run had no
     store; else `Conversation.artefact` has them. `plan` is the agent's, as it stands at the end.
+    Where old turns have left a history that had grown too long, `messages` is what is left of it.
     """
 
     output: OutputT
@@ -49,6 +52,12 @@ class RunResult(Generic[OutputT]):
     pending: list[PendingCall] = field(default_factory=list[PendingCall])
     artefacts: dict[str, str] = field(default_factory=dict[str, str])
     plan: Plan | None = None
+    _context: Callable[[], ContextUse] = field(default=ContextUse, repr=False, compare=False)
+
+    @property
+    def context(self) -> ContextUse:
+        """What fills the model's window, counted when it is asked for."""
+        return self._context()
 
 
 AnyResult = RunResult[Any]

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
+from treadle.agent.context_use import Compacted, ContextUse, context_use
 from treadle.agent.ending import NO_OUTPUT, Ending
+from treadle.agent.output import OutputType
 from treadle.agent.result import AnyResult, RunResult
 from treadle.agent.unbroken import unbroken
 from treadle.agent.work import Work
+from treadle.compaction.policy import Compaction
 from treadle.errors import PlanInvalid, RunFailed, TreadleError
 from treadle.events import AgentLeft, AnswerStored, RunFinished, RunPaused
-from treadle.messages import Message
+from treadle.messages import Message, Thread
 from treadle.plan import Plan
+from treadle.ports.model import ModelProfile, ModelRequest, ToolSpec
 from treadle.ports.plans import has_plan
 from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
@@ -156,8 +161,41 @@ def _result(work: Work, ending: Ending) -> AnyResult:
         pending=work.pending if ending.stop_reason == "paused" else [],
         artefacts=work.shelf.texts if work.opened else {},
         plan=_plan(work) if work.opened else None,
+        _context=_context(work),
         **extras,
     )
+
+
+def _context(work: Work) -> Callable[[], ContextUse]:
+    """Return what tells what fills the window; it keeps nothing of the run but its messages."""
+    setup = work.setup
+    policy = setup.compaction
+    return partial(
+        _context_of,
+        (work.thread, work.system, work.specs, setup.output),
+        setup.profile,
+        work.compacted,
+        policy,
+    )
+
+
+def _context_of(
+    parts: tuple[Thread, str, tuple[ToolSpec, ...], OutputType | None],
+    profile: ModelProfile,
+    compacted: Compacted,
+    policy: Compaction | None,
+) -> ContextUse:
+    messages, system, tools, output = parts
+    request = ModelRequest(
+        messages=messages,
+        system=system,
+        tools=tools,
+        output=None if output is None else output.output_schema,
+    )
+    if policy is None:
+        return context_use(request, profile, compacted)
+    window, count = policy.window, policy.tokenizer
+    return context_use(request, profile, compacted, window=window, count=count)
 
 
 def _plan(work: Work) -> Plan | None:

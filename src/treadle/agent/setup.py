@@ -23,6 +23,7 @@ from treadle.agent.options import (
 )
 from treadle.agent.output import OutputType
 from treadle.agent.stores import conversation_store
+from treadle.compaction.policy import Compaction
 from treadle.errors import InvalidInput
 from treadle.ids import check_id, new_stamp
 from treadle.limits import Limits
@@ -89,6 +90,7 @@ class RunSetup:
     max_parallel_tools: int
     approval: Rules | None = None
     planning: str = ""
+    compaction: Compaction | None = None
     flow: FlowShape | None = None
     passes: RunOptions = field(default_factory=RunOptions)
     reducers: Mapping[str, Reducer] = field(default_factory=dict[str, Reducer])

@@ -14,6 +14,7 @@ from msgspec import Struct
 from treadle.agent.ask import Asker
 from treadle.agent.bus import EventBus, NestedBus, Progress
 from treadle.agent.calls import Answers, CallIds
+from treadle.agent.context_use import NOTHING_LEFT
 from treadle.agent.ending import Ending
 from treadle.agent.inbox import Inbox
 from treadle.agent.ledger import Ledger
@@ -78,6 +79,7 @@ class Work(Nesting):
     asker: Asker
     runner: ToolRunner
     shelf: Shelf
+    compacted = NOTHING_LEFT
 
     def __init__(self, setup: RunSetup, start: RunStart, origin: Origin | None = None) -> None:
         super().__init__(start, None if origin is None else origin.above)
@@ -295,7 +297,7 @@ class Work(Nesting):
         facts.tell_plan = partial(progress.tell, PlanChanged)
         facts.background = self.background
         self.ctx = RunContext(facts)
-        self.ids = CallIds(self.thread, self.path)
+        self.ids = CallIds(self.thread, self.path, () if view is None else view.spent_ids)
         self.asker = Asker(setup, self.bus, self.budget, self.ctx, parent_span=self.span)
         held = NOTHING_HELD if view is None else view.held
         self.runner = ToolRunner(

@@ -8,7 +8,7 @@ from math import sqrt
 from msgspec import Struct
 
 from treadle.models.tokens import Sizes
-from treadle.ports.model import PLAIN_PROFILE, ModelProfile
+from treadle.ports.model import ModelProfile
 from treadle.usage import Usage
 
 _KEPT = 256
@@ -121,7 +121,7 @@ def _after(learnt: _Learnt, inputs: _Row, counted: float) -> _Learnt:
     along = tuple(_dot(row, inputs) for row in spread)
     expected = _dot(along, inputs) + noise
     strange = abs(error) > _STRANGE * sqrt(expected)
-    if strange and not learnt.replies or strange and learnt.strange:
+    if (strange and not learnt.replies) or (strange and learnt.strange):
         spread = _widened(spread, inputs, error)
         along = tuple(_dot(row, inputs) for row in spread)
         expected = _dot(along, inputs) + noise
