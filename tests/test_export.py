@@ -104,6 +104,7 @@ PUBLIC = [
     "PlanStep",
     "PluginFailed",
     "Price",
+    "Prompt",
     "RateLimited",
     "Reasoning",
     "ReasoningDelta",

@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from treadle.ports.middleware import Middleware
     from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
     from treadle.ports.observer import Observer
+    from treadle.prompts.builder import Prompt
     from treadle.state.scoped import Scope, ScopedState, State
     from treadle.stores.file import FileStore
     from treadle.stores.memory import MemoryStore
@@ -245,6 +246,7 @@ __all__ = [
     "PlanStep",
     "PluginFailed",
     "Price",
+    "Prompt",
     "RateLimited",
     "Reasoning",
     "ReasoningDelta",
@@ -339,6 +341,7 @@ _ROOMS = {
     "treadle.ports.middleware": "Middleware",
     "treadle.ports.model": "ModelReply ModelRequest ModelSettings",
     "treadle.ports.observer": "Observer",
+    "treadle.prompts.builder": "Prompt",
     "treadle.state.scoped": "Scope ScopedState State",
     "treadle.stores.file": "FileStore",
     "treadle.stores.memory": "MemoryStore",

@@ -25,7 +25,7 @@ from treadle.errors import (
 )
 from treadle.messages import Message, Thread, ToolCall
 from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
-from treadle.prompts.render import numbered_list
+from treadle.prompts.lists import numbered_list
 
 GO_ON = "Go on."
 MOST_BLANKS = 2

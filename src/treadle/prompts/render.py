@@ -8,10 +8,17 @@ from typing import Any
 
 from treadle.errors import ConfigError
 from treadle.ports.context import RunContext
+from treadle.prompts.builder import Prompt
+from treadle.prompts.lists import bullet_list
 from treadle.values import clean
 
-Instructions = str | Callable[[RunContext], str | Awaitable[str]]
-"""Text, or a function of the run (sync or async) that returns it."""
+Instructions = str | Prompt | Callable[[RunContext], str | Prompt | Awaitable[str | Prompt]]
+"""Text, a `Prompt`, or a function of the run (sync or async) that returns one of them."""
+
+
+def rendered(instructions: Instructions | None) -> Instructions | None:
+    """Return a `Prompt` as its text: what is done to it later has no effect on the agent."""
+    return str(instructions) if isinstance(instructions, Prompt) else instructions
 
 
 async def render_instructions(
@@ -21,6 +28,9 @@ async def render_instructions(
     planning: str = "",
 ) -> str:
     """Return the system prompt: instructions, how to plan, then the requirements as a list.
+
+    The order is always the same, and what changes from run to run comes last: a provider's prompt
+    cache knows a prompt by how it begins.
 
     Raises:
         ConfigError: the instructions' function returned something else than text.
@@ -40,19 +50,9 @@ async def _text_of(instructions: Instructions | None, ctx: RunContext) -> str:
         given = given(ctx)
         if inspect.isawaitable(given):
             given = await given
+    given = rendered(given)
     if not isinstance(given, str):
         raise ConfigError(
             f"instructions gave {type(given).__name__}; they are a str, or return one."
         )
     return given
-
-
-def bullet_list(items: Sequence[str]) -> str:
-    """Return the items as lines with a dash; blank ones are left out."""
-    return "\n".join(f"- {item.strip()}" for item in items if item.strip())
-
-
-def numbered_list(items: Sequence[str]) -> str:
-    """Return the items as numbered lines; blank ones are left out."""
-    kept = [item.strip() for item in items if item.strip()]
-    return "\n".join(f"{number}. {item}" for number, item in enumerate(kept, 1))

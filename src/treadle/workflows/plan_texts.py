@@ -9,7 +9,7 @@ from treadle.agent.setup import AgentDelegate, RunSetup
 from treadle.errors import NotStorable
 from treadle.plan import OVER, Plan, PlanStep
 from treadle.ports.children import Delegate
-from treadle.prompts.render import numbered_list
+from treadle.prompts.lists import numbered_list
 from treadle.values import json_text
 
 MOST_SHOWN = 20_000

@@ -1,0 +1,160 @@
+"""Build a prompt from sections that always come in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.prompts.lists import bullet_list, numbered_list
+from treadle.values import clean
+
+
+class Prompt:
+    """A prompt in sections. Give it as `instructions=`, as an input, or call `render`.
+
+    ```python
+    from treadle import Prompt
+
+    prompt = Prompt().role("You review code.").constraints("Be brief.", "Name the line.")
+    prompt.example("x = x", "Line 1 assigns x to itself.").objective("Find mistakes.")
+    print(prompt)
+    #> ## Role
+    #>
+    #> You review code.
+    #>
+    #> ## Objective
+    #>
+    #> Find mistakes.
+    #>
+    #> ## Constraints
+    #>
+    #> - Be brief.
+    #> - Name the line.
+    #>
+    #> ## Examples
+    #>
+    #> 1. Input: x = x
+    #>    Output: Line 1 assigns x to itself.
+    ```
+
+    The sections are Role, Objective, Context, Instructions, Constraints, Input, Output Format and
+    Examples, in this order whatever the order of the calls, then your own. Those with one text
+    replace it; `instructions`, `constraints`, `example` and `section` add to what is there. What is
+    blank is left out, and so is a section of which nothing is left.
+
+    Each method changes the prompt and returns it; `copy` begins another from here. It is not meant
+    to be changed by several threads at once.
+    """
+
+    __slots__ = ("_constraints", "_examples", "_instructions", "_own", "_texts")
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._instructions: list[str] = []
+        self._constraints: list[str] = []
+        self._examples: list[tuple[str, str]] = []
+        self._own: list[tuple[str, str]] = []
+
+    def role(self, text: str) -> Prompt:
+        """Say who the model is."""
+        return self._put("Role", text)
+
+    def objective(self, text: str) -> Prompt:
+        """Say what it is to reach."""
+        return self._put("Objective", text)
+
+    def context(self, text: str) -> Prompt:
+        """Say what it has to know."""
+        return self._put("Context", text)
+
+    def instructions(self, *items: str) -> Prompt:
+        """Add to what it is to do: a numbered list, or plain text while it is one."""
+        self._instructions += _kept(items)
+        return self
+
+    def constraints(self, *items: str) -> Prompt:
+        """Add to what it has to keep to: a list with dashes."""
+        self._constraints += _kept(items)
+        return self
+
+    def input(self, text: str) -> Prompt:
+        """Give what it is to work on."""
+        return self._put("Input", text)
+
+    def output_format(self, text: str) -> Prompt:
+        """Say what its answer looks like."""
+        return self._put("Output Format", text)
+
+    def example(self, input: str, output: str) -> Prompt:
+        """Add an example of what is given and what is answered; one that is all blank is none."""
+        pair = (_tidy(input), _tidy(output))
+        if any(pair):
+            self._examples.append(pair)
+        return self
+
+    def section(self, title: str, content: str | Sequence[str]) -> Prompt:
+        """Add a section of your own after all others: a text, or a list whose lines get dashes."""
+        title = " ".join(_tidy(title).split())
+        text = _tidy(content) if isinstance(content, str) else bullet_list(_kept(content))
+        if text:
+            self._own.append((title, text))
+        return self
+
+    def copy(self) -> Prompt:
+        """Return another prompt with the same sections."""
+        other = Prompt()
+        other._texts = dict(self._texts)
+        other._instructions, other._constraints = [*self._instructions], [*self._constraints]
+        other._examples, other._own = [*self._examples], [*self._own]
+        return other
+
+    def render(self) -> str:
+        """Return the text; "" for a prompt that says nothing."""
+        found = self._texts | {
+            "Instructions": _list_or_text(self._instructions),
+            "Constraints": bullet_list(self._constraints),
+            "Examples": "\n\n".join(
+                f"{number}. {_example(*pair)}" for number, pair in enumerate(self._examples, 1)
+            ),
+        }
+        sections = [(title, found.get(title, "")) for title in SECTIONS] + self._own
+        return "\n\n".join(_section(title, text) for title, text in sections if text)
+
+    __str__ = render
+
+    def __repr__(self) -> str:
+        return f"<Prompt of {len(self.render())} characters>"
+
+    def _put(self, title: str, text: str) -> Prompt:
+        self._texts[title] = _tidy(text)
+        return self
+
+
+SECTIONS = (
+    *("Role", "Objective", "Context", "Instructions"),
+    *("Constraints", "Input", "Output Format", "Examples"),
+)
+
+
+def _tidy(text: str) -> str:
+    return clean(text).strip()
+
+
+def _kept(items: Sequence[str]) -> list[str]:
+    if isinstance(items, str):  # a mistake of callers without types: not a list of letters
+        items = (items,)
+    return [text for item in items if (text := _tidy(item))]
+
+
+def _section(title: str, text: str) -> str:
+    return f"## {title}\n\n{text}" if title else text
+
+
+def _list_or_text(items: Sequence[str]) -> str:
+    return items[0] if len(items) == 1 else numbered_list(items)
+
+
+def _example(given: str, answered: str) -> str:
+    """Return the lines of a pair, indented so that a list goes on; without what is blank."""
+    told = [f"Input: {given}"] if given else []
+    told += [f"Output: {answered}"] if answered else []
+    return "\n".join(told).replace("\n", "\n   ")
