@@ -24,7 +24,7 @@ from treadle.ports.model import DEFAULT_SETTINGS, Model, ModelSettings, profile_
 from treadle.ports.store import Store
 from treadle.ports.tool import ToolProtocol, ToolSource
 from treadle.prompts.planning import PLANNING
-from treadle.prompts.render import Instructions
+from treadle.prompts.render import Instructions, rendered
 from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.tool import Tool
@@ -49,10 +49,11 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     #> Hello, Ann.
     ```
 
-    `model` is an object or a "provider:model" string. `instructions` may be a function of the run
-    context. `output_type` is what the answer becomes: `str`, or any type that pydantic knows.
-    `deps=` of a run must be of `deps_type` where one is given. `on_limit` says what happens when
-    the turns or tool calls are used up: one more answer without tools, an error, or a pause.
+    `model` is an object or a "provider:model" string. `instructions` may be a `Prompt`, or a
+    function of the run context. `output_type` is what the answer becomes: `str`, or any type that
+    pydantic knows. `deps=` of a run must be of `deps_type` where one is given. `on_limit` says what
+    happens when the turns or tool calls are used up: one more answer without tools, an error, or a
+    pause.
     `approval` are rules for the calls of all tools, before what each tool's own `approval` says.
     With `planning` it has tools to keep a plan, and is told how: by default, or by your own text.
     `compaction` keeps a long history inside the model's window.
@@ -92,6 +93,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
         for name in ("limits", "settings", "max_parallel_tools", "retry", "planning"):
             check_kind(name, getattr(self, name))
         check_kind("description", self.description)
+        object.__setattr__(self, "instructions", rendered(self.instructions))
         for name in ("tools", "middleware"):
             given = getattr(self, name)
             if type(given) is not tuple:
@@ -158,6 +160,8 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             resolve_model(None, agent=self.name)
         given = {name: own for name in SETUP_OPTIONS if (own := options.get(name)) is not None}
         changes: dict[str, Any] = {name: given[name] for name in REPLACED if name in given}
+        if "instructions" in given:
+            changes["instructions"] = rendered(given["instructions"])
         if "output_type" in given:
             changes["output"] = output_type(given["output_type"])
         if "settings" in given:
