@@ -32,8 +32,8 @@ async def test_runs_share_how_their_prompts_begin() -> None:
     other = await system_of(agent, requirements=["Rhyme."])
     plain = await system_of(agent)
 
-    assert plain and one.startswith(plain)
-    assert other.startswith(plain)
+    assert plain
+    assert [text.startswith(plain) for text in (one, other)] == [True, True]
 
 
 async def test_what_is_not_set_is_not_there() -> None:

@@ -159,9 +159,9 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
         elif self.model is None:
             resolve_model(None, agent=self.name)
         given = {name: own for name in SETUP_OPTIONS if (own := options.get(name)) is not None}
-        changes: dict[str, Any] = {name: given[name] for name in REPLACED if name in given}
-        if "instructions" in given:
-            changes["instructions"] = rendered(given["instructions"])
+        changes: dict[str, Any] = {
+            name: rendered(given[name]) for name in REPLACED if name in given
+        }
         if "output_type" in given:
             changes["output"] = output_type(given["output_type"])
         if "settings" in given:
