@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from treadle.journal import Cut
+from treadle.events import StopReason
 from treadle.messages import Message, Thread
-from treadle.open_calls import OpenCalls
+from treadle.open_calls import OpenCalls, advised
 
 
 class Dialogue:
@@ -26,7 +27,7 @@ class Dialogue:
         """The history, ready for a provider."""
         if self.open is None:
             return self._settled
-        return Thread([*self._settled, self.open.results])
+        return Thread([*self._settled, *self.open.closing])
 
     @property
     def settled(self) -> Thread:
@@ -48,13 +49,26 @@ class Dialogue:
     def _answer(self, message: Message) -> None:
         """Take in results that somebody wrote as a message; without their calls they are none."""
         if self.open is not None:
+            advice = self.open.closing[1:]
             self.forget_calls()
-            self._settled.append(message)
+            self._settled.extend((message, *advice))
+
+    def advise(self, texts: tuple[str, ...], call_id: str = "") -> None:
+        """Take in what the model is told beside the results of the open calls, or by itself."""
+        if self.open is not None:
+            self.open.advice.append((call_id, texts))
+        else:
+            self._settled.extend(advised((), [("", texts)]))
+
+    def ended(self, stop_reason: StopReason) -> None:
+        """The run is over; where its calls answered, nobody is left to be advised."""
+        if self.open is not None and stop_reason == "answer":
+            self.open.advice.clear()
 
     def close_calls(self) -> None:
         """Something follows the calls: they have the results that there are."""
         if self.open is not None:
-            self._settled.append(self.open.results)
+            self._settled.extend(self.open.closing)
             self.forget_calls()
 
     def cut(self, cuts: Sequence[Cut]) -> None:

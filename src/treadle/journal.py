@@ -56,6 +56,19 @@ class MessageAdded(Entry, frozen=True, tag="message.added"):
     message: Message
 
 
+class AdviceGiven(Entry, frozen=True, tag="advice.given"):
+    """What the model is told beside the results of a turn: by middleware, or by the loop.
+
+    While calls are open it stands after their results, never between; else it is said at once.
+    `call_id` is the call that it is about, "" where it is about none. `about` is "limits" where it
+    says what is left of them, which a run is told once.
+    """
+
+    texts: tuple[str, ...]
+    call_id: str = ""
+    about: Literal["", "limits"] = ""
+
+
 class CallBegan(Entry, frozen=True, tag="call.began"):
     """A tool call is about to run. Without a `CallEnded` its outcome is unknown."""
 
@@ -303,6 +316,7 @@ AnyEntry = (
     | RunResumed
     | ModelReplied
     | MessageAdded
+    | AdviceGiven
     | CallBegan
     | CallEnded
     | StateChanged

@@ -248,13 +248,15 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
     All calls of one model reply are parts of one message, and their results are the parts of one
     `tool` message right after it, in the same order. `provider` is opaque, as on parts.
-    `incomplete` marks a reply that was cut off: what was seen of it, never an answer.
+    `incomplete` marks a reply that was cut off: what was seen of it, never an answer. `advice`
+    marks a user message that no user said: middleware or the loop tells the model something.
     """
 
     role: Role
     parts: tuple[Part, ...] = ()
     provider: Opaque | None = None
     incomplete: bool = False
+    advice: bool = False
 
     @classmethod
     def system(cls, text: str) -> Message:

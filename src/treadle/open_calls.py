@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ class OpenCalls(Struct):
     that nobody has decided on since, nor asked about themselves: a decision from before they began
     is used up. `cut` is whether the reply was cut off, so that its calls never run. `answers` are
     what calls that asked in the middle have been told, `nested` those that have begun child runs.
+    `advice` is what the model is told after the results, each with the call that it is about.
     """
 
     reply: Message
@@ -30,6 +32,7 @@ class OpenCalls(Struct):
     decided: dict[str, ApprovalDecided] = {}
     answers: dict[str, tuple[dict[str, Any], ...]] = {}
     nested: set[str] = set()
+    advice: list[tuple[str, tuple[str, ...]]] = []
 
     @property
     def waiting(self) -> list[ToolCall]:
@@ -44,6 +47,11 @@ class OpenCalls(Struct):
     def results(self) -> Message:
         """A result for each call, marked where it stands in for one that never came."""
         return Message("tool", tuple(self._result(call) for call in self.calls))
+
+    @property
+    def closing(self) -> tuple[Message, ...]:
+        """What follows the reply: the results, and after them the advice where there is any."""
+        return (self.results, *advised(self.calls, self.advice))
 
     def begin(self, entry: CallBegan) -> bool:
         """Take in that a call begins; return whether it does so for the first time."""
@@ -105,6 +113,19 @@ class OpenCalls(Struct):
             if call.id not in self.began:
                 return waiting(call)
         return unfinished(call) if call.id in self.nested else interrupted(call)
+
+
+def advised(
+    calls: Sequence[ToolCall], advice: Iterable[tuple[str, Sequence[str]]]
+) -> tuple[Message, ...]:
+    """Return the message that tells a turn's advice, none where there is none.
+
+    It goes by the order of the calls, then comes what is about none; nothing is said twice.
+    """
+    places = {call.id: place for place, call in enumerate(calls)}
+    ordered = sorted(advice, key=lambda given: places.get(given[0], len(places)))
+    texts = dict.fromkeys(text for _, given in ordered for text in given)
+    return (Message("user", tuple(map(Text, texts)), advice=True),) if texts else ()
 
 
 def definition_of(asked: ApprovalAsked) -> str:

@@ -24,7 +24,8 @@ class RunRecord(Struct):
     It ended with `output`, or where that is not set with `text`, that of its last reply; at
     `revision`. `place` is where in the history it began, `results` what its tools gave, `verdicts`
     what was decided on its calls. The turns of a `flow` are those of all its steps, and
-    `input` is what it was asked; `before` is the last step of the run before it, if that was one. A
+    `input` is what it was asked; `told` is whether its model knows what is left of its limits.
+    `before` is the last step of the run before it, if that was one. A
     run is superseded when another began before it had ended.
     """
 
@@ -50,6 +51,7 @@ class RunRecord(Struct):
     flow: bool = False
     input: Message | None = None
     before: StepEnded | None = None
+    told: bool = False
     last_at: datetime | None = None
     part_from: datetime | None = None
     parts: timedelta = timedelta()

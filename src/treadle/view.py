@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from treadle.dialogue import Dialogue, moved
 from treadle.errors import CorruptJournal
 from treadle.journal import (
+    AdviceGiven,
     AnyEntry,
     ApprovalAsked,
     ApprovalDecided,
@@ -133,6 +134,10 @@ class View(Dialogue):
     def _added(self, entry: MessageAdded) -> None:
         self.say(entry.message)
 
+    def _advised(self, entry: AdviceGiven) -> None:
+        self.advise(entry.texts, entry.call_id)
+        self.runs[entry.run_id].told |= entry.about == "limits"
+
     def _call_began(self, entry: CallBegan) -> None:
         if self.open is not None and self.open.begin(entry) and entry.run_id in self.runs:
             self.runs[entry.run_id].tool_calls += 1
@@ -240,6 +245,7 @@ class View(Dialogue):
             each.suspend(entry.at)
 
     def _ended(self, entry: RunEnded) -> None:
+        self.ended(entry.stop_reason)
         self.runs[entry.run_id].end(entry, self.revision)
 
     def _linked(self, entry: ChildLinked) -> None:
@@ -250,6 +256,7 @@ class View(Dialogue):
         RunResumed: _resumed,
         ModelReplied: _replied,
         MessageAdded: _added,
+        AdviceGiven: _advised,
         CallBegan: _call_began,
         CallEnded: _call_ended,
         StateChanged: _write,
@@ -332,6 +339,7 @@ def _give(view: View, entry: AnyEntry, above: list[View]) -> None:
 def _end(child: ChildRun, entry: ChildEnded) -> None:
     """Let a child run end; what it has said is kept where a step may hand it on."""
     said = child.view.runs[entry.run_id].text
+    child.view.ended(entry.stop_reason)
     child.ended = replace(entry, output=said) if entry.output is UNSET else entry
     if child.call_id or child.background:
         runs = child.view.runs if child.background else {}  # for whoever asks how it went
