@@ -37,7 +37,7 @@ def turns_of(messages: Sequence[Message], weigh: Callable[[Message], int]) -> li
     start = 0
     while start < len(messages):
         stop = start + 1
-        while stop < len(messages) and messages[stop].role == "tool":
+        while stop < len(messages) and (messages[stop].role == "tool" or messages[stop].advice):
             stop += 1
         those = tuple(messages[start:stop])
         turns.append(Turn(_kind(those), start, stop, those, sum(map(weigh, those))))
