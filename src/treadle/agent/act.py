@@ -50,6 +50,7 @@ class Actor:
         for call in standing.calls:
             if call.id in standing.done:
                 self._work.answers.results[call.id] = standing.done[call.id].result
+        self._work.answers.advice = [*standing.advice]
         return await self._act(standing, None)
 
     async def _act(
@@ -84,6 +85,8 @@ class Actor:
                 ending = Ending(stop_reason="answer", output=value)
         elif accepted is not None and ending is None:
             ending = Ending(stop_reason="answer", output=self._value_of((accepted,))[0])
+        if ending is not None and ending.stop_reason == "answer" and not work.hears_more:
+            work.forget_advice()
         work.close_answers()
         if rejected and self.repairs > MOST_REPAIRS and ending is None:
             raise OutputInvalid(

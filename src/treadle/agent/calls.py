@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from treadle.ids import new_span_id
 from treadle.messages import Message, Part, Text, ToolCall, ToolResult
-from treadle.open_calls import interrupted
+from treadle.open_calls import advised, interrupted
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.names import safe_name
 from treadle.values import clean
@@ -100,15 +100,17 @@ class CallIds:
 class Answers:
     """The results of one reply's calls, as they come; `message` has them in order.
 
-    `begun` are the IDs of the calls that have begun.
+    `begun` are the IDs of the calls that have begun. `advice` is what the model is told after the
+    results, each with the call that it is about, "" for none.
     """
 
-    __slots__ = ("begun", "calls", "results")
+    __slots__ = ("advice", "begun", "calls", "results")
 
     def __init__(self, calls: tuple[ToolCall, ...], *, begun: Sequence[str] = ()) -> None:
         self.calls = calls
         self.begun = begun
         self.results: dict[str, ToolResult] = {}
+        self.advice: list[tuple[str, tuple[str, ...]]] = []
 
     @property
     def missing(self) -> list[ToolCall]:
@@ -120,3 +122,10 @@ class Answers:
         """All results, those that are missing marked as interrupted."""
         results = [self.results.get(call.id) or interrupted(call) for call in self.calls]
         return Message("tool", tuple(results))
+
+    @property
+    def closing(self) -> tuple[Message, ...]:
+        """What follows the reply: the results, and after them the advice where there is any."""
+        if not self.advice:
+            return (self.message,)
+        return (self.message, *advised(self.calls, self.advice))

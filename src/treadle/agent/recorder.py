@@ -14,6 +14,7 @@ from treadle.agent.ledger import Ledger
 from treadle.events import StopReason
 from treadle.fold import child_at
 from treadle.journal import (
+    AdviceGiven,
     AnyEntry,
     CallBegan,
     CallEnded,
@@ -202,7 +203,8 @@ class Recorder:
             asks=asks,
             given=given,
         )
-        await self._append([*outcome.audit, entry, *self._begun(begun, at)])
+        advice = self.advice(outcome.advice, outcome.call.id, at) if outcome.advice else ()
+        await self._append([*outcome.audit, entry, *advice, *self._begun(begun, at)])
 
     async def calls_began(self, call_ids: Sequence[str], *before: AnyEntry) -> None:
         """Write that calls begin."""
@@ -248,6 +250,13 @@ class Recorder:
         """Write a message that steers this run, from its own process."""
         await self._append([message])
         self.ledger.inbox.put(message.id, message.message)
+
+    def advice(
+        self, texts: tuple[str, ...], call_id: str = "", at: datetime | None = None
+    ) -> list[AnyEntry]:
+        """Build the entry that tells the model something beside the results of its calls."""
+        when = _now() if at is None else at
+        return [AdviceGiven(run_id=self.start.run_id, at=when, texts=texts, call_id=call_id)]
 
     def _state(self, writes: Sequence[StateWrite]) -> list[AnyEntry]:
         if not writes:

@@ -217,7 +217,7 @@ def _text_so_far(work: Work) -> str:
     for message in reversed(work.thread):
         if message.role == "assistant":
             return message.text
-        if message.role == "user":
+        if message.role == "user" and not message.advice:
             break
     return ""
 

@@ -23,7 +23,8 @@ class Standing(Struct):
     `began` are those that another process began. Of the `unknown` ones, where they are not `done`,
     nobody knows the outcome, and nobody has decided since whether they run again. `answers` are
     what calls that asked in the middle have been told. `cut` is whether the reply was cut off, so
-    that its calls never run. `paused` are the calls whose child runs have.
+    that its calls never run. `paused` are the calls whose child runs have. `advice` is
+    what the model is told after the results, each with the call that it is about.
     """
 
     calls: tuple[ToolCall, ...]
@@ -35,6 +36,7 @@ class Standing(Struct):
     answers: dict[str, tuple[dict[str, Any], ...]] = {}
     cut: bool = False
     paused: dict[str, Pause] = {}
+    advice: list[tuple[str, tuple[str, ...]]] = []
 
     @property
     def fresh(self) -> bool:
@@ -82,4 +84,5 @@ def standing_of(opened: OpenCalls, status: RunStatus) -> Standing:
         dict(opened.decided),
         dict(opened.answers),
         opened.cut,
+        advice=[*opened.advice],
     )

@@ -29,6 +29,7 @@ from treadle.ids import new_span_id
 from treadle.journal import AnyEntry, MessageAdded
 from treadle.limits import Budget
 from treadle.messages import Message, ToolResult
+from treadle.open_calls import advised
 from treadle.ports.approval import PendingCall
 from treadle.ports.children import ChildCall
 from treadle.ports.context import RunContext, RunFacts
@@ -215,9 +216,19 @@ class Work(Nesting):
         if reply.message.parts:
             self.thread.append(reply.message)
             self.answers = answers
+        if self.ctx.advice:
+            after = (*self._advise(self.ctx.take_advice()), *after)
         if self.recorder is not None:
             begun = answers.begun if answers is not None else ()
             await self.recorder.replied(reply, begun, *after)
+
+    def _advise(self, texts: tuple[str, ...]) -> Sequence[AnyEntry]:
+        """Tell the model something after the results of its calls, now if it made none."""
+        if self.answers is not None:
+            self.answers.advice.append(("", texts))
+        else:
+            self.thread.extend(advised((), [("", texts)]))
+        return () if self.recorder is None else self.recorder.advice(texts)
 
     async def say_and_add(self, reply: ModelReply, message: Message) -> None:
         """Put a reply into the history with what the loop says to it, in one write."""
@@ -245,6 +256,8 @@ class Work(Nesting):
         if outcome.asked is None and outcome.paused is None:
             if self.answers is not None:
                 self.answers.results[outcome.call.id] = outcome.result
+                if outcome.advice:
+                    self.answers.advice.append((outcome.call.id, outcome.advice))
             if self.origin is None:
                 self.tool_results += (*outcome.links, outcome.result)
             else:
@@ -262,11 +275,21 @@ class Work(Nesting):
         if self.recorder is not None:
             await self.recorder.call_ended(outcome, ())
 
+    @property
+    def hears_more(self) -> bool:
+        """Whether messages wait that the run takes another turn for, instead of ending."""
+        return self.mail.keeps_going and bool(self.budget.turns_left())
+
+    def forget_advice(self) -> None:
+        """The run ends with an answer: nobody is left to be advised."""
+        if self.answers is not None:
+            self.answers.advice.clear()
+
     def close_answers(self) -> None:
         """Put the results of the reply into the thread, in the order of its calls."""
         answers, self.answers = self.answers, None
         if answers is not None:
-            self.thread.append(answers.message)
+            self.thread.extend(answers.closing)
 
     def build(self, state: State, metadata: Mapping[str, Any]) -> None:
         """Build the parts that work on the thread and this state."""

@@ -51,7 +51,7 @@ class Transcript:
     def _said(self, message: Message) -> None:
         pieces = [p.text if isinstance(p, Text) else _media(p) for p in message.parts]
         lines = self._seen("\n".join(pieces)).split("\n")
-        mark = PROMPT if message.role == "user" else "# "
+        mark = PROMPT if message.role == "user" and not message.advice else "# "
         for place, line in enumerate(lines):
             self._printer.note(self._paint.bold(f"{CONTINUED if place else mark}{line}"))
 
@@ -77,7 +77,11 @@ class Transcript:
 
 def last_exchanges(messages: Sequence[Message], *, exchanges: int, most: int) -> Sequence[Message]:
     """Return the end of a history: from what a user said on, `most` messages at most."""
-    said = [place for place, message in enumerate(messages) if message.role == "user"]
+    said = [
+        place
+        for place, message in enumerate(messages)
+        if message.role == "user" and not message.advice
+    ]
     start = said[-exchanges] if len(said) >= exchanges else 0
     return messages[max(start, len(messages) - most) :]
 

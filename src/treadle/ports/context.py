@@ -14,6 +14,7 @@ from treadle.ports.children import Children
 from treadle.ports.plans import plan_owner, read_plan
 from treadle.state.scoped import Scope, ScopedState, State, StateWrite, WriteGuard
 from treadle.usage import NOTHING, Usage
+from treadle.values import clean
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -109,6 +110,7 @@ class RunContext(Generic[DepsT]):
 
     __slots__ = (
         "_added",
+        "_advice",
         "_closed",
         "_facts",
         "_state",
@@ -133,6 +135,7 @@ class RunContext(Generic[DepsT]):
         self.guard = guard
         self._state: ScopedState | None = None
         self._added: Usage = NOTHING
+        self._advice: tuple[str, ...] = ()
         self._closed = False
         self.call_id = call_id
         self.tool = tool
@@ -257,8 +260,8 @@ class RunContext(Generic[DepsT]):
 
     @property
     def touched(self) -> bool:
-        """Whether state was looked at or usage added through this context."""
-        return self._state is not None or self._added is not NOTHING
+        """Whether state was looked at, usage added or advice given through this context."""
+        return self._state is not None or self._added is not NOTHING or bool(self._advice)
 
     @property
     def added_usage(self) -> Usage:
@@ -268,6 +271,26 @@ class RunContext(Generic[DepsT]):
     def add_usage(self, usage: Usage) -> None:
         """Count what this call used itself (a model it asked, for example) in the run's usage."""
         self._added = self._added + usage
+
+    def advise(self, text: str) -> None:
+        """Tell the model something after the results of this turn, in a user message.
+
+        It is told once, however often it is given; blank text is left out. After an answer there
+        is nobody left to be told.
+        """
+        text = clean(text).strip()
+        if text and text not in self._advice:
+            self._advice = (*self._advice, text)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What was given with `advise` and is not told yet."""
+        return self._advice
+
+    def take_advice(self) -> tuple[str, ...]:
+        """Return the same, which is being told now."""
+        given, self._advice = self._advice, ()
+        return given
 
     def report(self, progress: Any) -> None:
         """Tell watchers how far this call is: any JSON value. Also from a worker thread."""

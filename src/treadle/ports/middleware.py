@@ -31,6 +31,9 @@ class Middleware:
 
     Several run in the order given before the model or a tool, and in reverse order after it. An
     exception fails the run, but in the two tool hooks a `ToolError` becomes the call's result.
+
+    Any hook may advise the model with `ctx.advise(text)`: it reads that in a user message after the
+    results of the turn. Advice is stored with the turn, said once, and ignored after an answer.
     """
 
     async def before_model(

@@ -159,7 +159,10 @@ class ToolRunner:
             outcome = await self._run_link(call, link, tries)
         if links or len(tries) > 1 or tries[0].touched:
             usage, writes = _used(tries)
-            outcome = replace(outcome, usage=usage, writes=writes, links=tuple(links))
+            advice = tuple(text for ctx in tries for text in ctx.advice)
+            outcome = replace(
+                outcome, usage=usage, writes=writes, links=tuple(links), advice=advice
+            )
         if audit:
             outcome = replace(outcome, audit=tuple(audit))
         note = self.notes.pop(call.id, None) if self.notes else None

@@ -39,7 +39,8 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     `links` are the results of a chain before the last. `stage` says where an error arose. `fatal`
     is the exception when this call must fail the run. With `asked` the call has no result yet: it
     found out while it ran that somebody has to decide on it. Nor has it one when it is `paused`:
-    its child run has. `audit` is what rules decided on its links.
+    its child run has. `audit` is what rules decided on its links. `advice` is for the model,
+    after the results of the turn.
     """
 
     call: ToolCall
@@ -53,6 +54,7 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     asked: ApprovalAsked | None = None
     audit: tuple[ApprovalDecided, ...] = ()
     paused: Pause | None = None
+    advice: tuple[str, ...] = ()
 
 
 def error_result(

@@ -38,6 +38,8 @@ def answer(ctx: RunContext[Any] | None, what: str, arguments: tuple[Any, ...]) -
             return ctx.usage
         case "add_usage", (usage,):
             return ctx.add_usage(usage)
+        case "advise", (text,):
+            return ctx.advise(text)
         case "plan", ():
             return ctx.plan
         case "put_plan", (plan,):
@@ -113,6 +115,10 @@ class DistantContext(RunContext[Any]):
     def add_usage(self, usage: Usage) -> None:
         """Count what this call used itself in the run's usage."""
         self._ask("add_usage", usage)
+
+    def advise(self, text: str) -> None:
+        """Tell the model something after the results of this turn."""
+        self._ask("advise", text)
 
     def _elsewhere(self, what: str) -> ConfigError:
         return ConfigError(

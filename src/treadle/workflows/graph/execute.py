@@ -135,7 +135,8 @@ class GraphFlow:
         writes: tuple[StateWrite, ...] = ()
         if not self._start_at or said is not None or places.input not in stage.state:
             if said is None:  # what was said last, where only the history tells
-                said = next((m for m in reversed(stage.work.thread) if m.role == "user"), None)
+                users = (m for m in reversed(stage.work.thread) if m.role == "user")
+                said = next((m for m in users if not m.advice), None)
             nodes = () if self._start_at else self.layout.nodes
             text = "" if said is None else said.text
             writes = begun(stage.state, places, nodes, text)
