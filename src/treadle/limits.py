@@ -13,7 +13,13 @@ from treadle.errors import ConfigError
 from treadle.usage import NO_MONEY, NOTHING, Usage
 
 LimitName = Literal[
-    "max_turns", "max_tool_calls", "max_tokens", "max_cost", "deadline", "max_depth"
+    "max_turns",
+    "max_tool_calls",
+    "max_tokens",
+    "max_cost",
+    "deadline",
+    "max_depth",
+    "max_repeats",
 ]
 
 
@@ -37,6 +43,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     deep agents may ask agents in this run. All limits hold for a run with its child runs, but the
     turns: those of an agent are its own, those of a swarm, a graph or a plan are of all its agents.
 
+    `max_repeats` is for how many turns in a row a model may make the same calls with the same
+    results before its run stops; after half of them it is told so. With `close_out`, a model is
+    told once what is left when that is little, and answers while the budget lasts: see
+    `docs/guide/runs.md`.
+
     Raises:
         ConfigError: a limit is zero or negative.
     """
@@ -47,6 +58,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_cost: Decimal | None = None
     deadline: timedelta | None = None
     max_depth: int = 5
+    max_repeats: int | None = 5
+    close_out: bool = True
 
     def __post_init__(self) -> None:
         given: Any = self.max_cost
@@ -78,6 +91,7 @@ _RULES: tuple[tuple[LimitName, type, Any], ...] = (
     ("max_cost", Decimal, Decimal("0.000000001")),
     ("deadline", timedelta, timedelta(microseconds=1)),
     ("max_depth", int, 0),
+    ("max_repeats", int, 2),
 )
 """What each limit is, and the least that it can be."""
 
