@@ -58,6 +58,9 @@ class Tool:
     what runs where there is no run to be in. With `delegates` it has to do with agents that work in
     the background: its function finds them in `ctx.background`.
 
+    A `repeatable` tool is one to ask again and again, as to see whether something is done: its
+    calls do not count for `Limits.max_repeats`.
+
     `title` is what events show beside a name that only models need: another name by which people
     know the tool.
     """
@@ -84,6 +87,7 @@ class Tool:
     delegates: Delegates | None = None
     title: str = ""
     lane: str = ""
+    repeatable: bool = False
 
     def __post_init__(self) -> None:
         self._check_texts()
@@ -103,6 +107,7 @@ class Tool:
             ("on_error", self.on_error, ("report", "fail")),
             ("on_unknown", self.on_unknown, ("tell_model", "ask", "fail")),
             ("idempotent", self.idempotent, (False, True)),
+            ("repeatable", self.repeatable, (False, True)),
         ):
             if value not in allowed:
                 raise InvalidTool(f"Tool {self.name!r}: {option}={value!r} is none of {allowed}.")
@@ -210,6 +215,7 @@ OPTION_FIELDS = (
     "idempotent",
     "on_unknown",
     "title",
+    "repeatable",
 )
 
 
@@ -233,6 +239,7 @@ def tool(  # size: the options of a tool, each by name
     idempotent: bool = False,
     on_unknown: OnUnknown = "tell_model",
     title: str = "",
+    repeatable: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 

@@ -128,9 +128,8 @@ def _tool(
         "required": required,
         "additionalProperties": False,
     }
-    return Tool.from_schema(
-        name, description, schema, function, timeout=None, idempotent=True, delegates=crew
-    )
+    options: dict[str, Any] = {"idempotent": True, "repeatable": True, "delegates": crew}
+    return Tool.from_schema(name, description, schema, function, timeout=None, **options)
 
 
 def _starting(crew: Crew) -> Tool:
