@@ -15,6 +15,7 @@ from treadle import CorruptJournal, Message, Text, ToolCall, ToolResult, Usage
 from treadle.events import StopReason
 from treadle.fold import fold
 from treadle.journal import (
+    AdviceGiven,
     AnyEntry,
     CallBegan,
     CallEnded,
@@ -68,7 +69,10 @@ def journals(draw: st.DrawFn) -> list[AnyEntry]:
             entries.append(replies(run, *calls, text=text))
             entries.extend(CallBegan(run_id=run, at=AT, call_id=call) for call in calls)
             done = draw(st.permutations(calls))
-            entries.extend(ends(run, call) for call in done[: draw(st.integers(0, len(done)))])
+            for call in done[: draw(st.integers(0, len(done)))]:
+                entries.append(ends(run, call))
+                if draw(st.booleans()):
+                    entries.append(AdviceGiven(run_id=run, at=AT, texts=("mind",), call_id=call))
         match draw(st.sampled_from(["ended", "paused", "crashed"])):
             case "ended":
                 why = draw(st.sampled_from(ENDS))

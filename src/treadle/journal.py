@@ -56,6 +56,9 @@ class MessageAdded(Entry, frozen=True, tag="message.added"):
     message: Message
 
 
+About = Literal["", "limits"]
+
+
 class AdviceGiven(Entry, frozen=True, tag="advice.given"):
     """What the model is told beside the results of a turn: by middleware, or by the loop.
 
@@ -66,7 +69,7 @@ class AdviceGiven(Entry, frozen=True, tag="advice.given"):
 
     texts: tuple[str, ...]
     call_id: str = ""
-    about: Literal["", "limits"] = ""
+    about: About = ""
 
 
 class CallBegan(Entry, frozen=True, tag="call.began"):

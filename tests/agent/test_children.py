@@ -294,7 +294,8 @@ async def test_the_tool_itself_asks_the_agent() -> None:
     expert = Agent("expert", playing("42"))
 
     assert await expert.as_tool()({"input": "?"}) == "42"
-    busy = Agent("busy", playing(calls(("1", "nothing", {}))), on_limit="pause")
+    limits = Limits(max_turns=2)
+    busy = Agent("busy", playing(calls(("1", "nothing", {}))), on_limit="pause", limits=limits)
     with pytest.raises(ToolError, match=r"busy stopped without an answer \(paused: The run"):
         await busy.as_tool()({"input": "?"})
 

@@ -14,6 +14,7 @@ from treadle import (
     Limits,
     MemoryStore,
     Middleware,
+    ModelReply,
     ModelRequest,
     ModelSettings,
     NoModel,
@@ -55,7 +56,12 @@ async def test_without_a_model_nothing_is_stored() -> None:
 
 async def test_ten_turns_unless_said_otherwise() -> None:
     """B4, B34: and one more for the forced answer, which counts."""
-    model = FunctionModel(lambda request: ADDING if request.tools else "enough")
+
+    def answer(request: ModelRequest) -> ModelReply | str:
+        made = calls(("c", "add", {"a": len(request.messages), "b": 1}))
+        return made if request.tools else "enough"
+
+    model = FunctionModel(answer)
 
     result = await Agent("a", model, tools=[add]).run("x")
 

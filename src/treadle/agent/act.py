@@ -10,6 +10,7 @@ from treadle.agent.approval import pending_call
 from treadle.agent.calls import Answers
 from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
+from treadle.agent.repeats import Repeats
 from treadle.agent.sorting import Plan, asked_of, give_back, sort_calls, take_decisions, wake
 from treadle.agent.standing import Standing
 from treadle.agent.work import Work
@@ -28,11 +29,15 @@ NOT_RUN = "The call did not run to its end, because another call failed the run.
 
 
 class Actor:
-    """Runs the calls of one reply after another. `repairs` counts outputs that were rejected."""
+    """Runs the calls of one reply after another.
+
+    `repairs` counts outputs that were rejected, `repeats` calls that lead nowhere.
+    """
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self.repairs = 0
+        self.repeats = Repeats(work.setup.limits.max_repeats, work.setup.registry)
 
     async def act(
         self, reply: ModelReply, calls: tuple[ToolCall, ...]
@@ -85,7 +90,9 @@ class Actor:
                 ending = Ending(stop_reason="answer", output=value)
         elif accepted is not None and ending is None:
             ending = Ending(stop_reason="answer", output=self._value_of((accepted,))[0])
-        if ending is not None and ending.stop_reason == "answer" and not work.hears_more:
+        if ending is None and not limited:
+            ending = self._look_back(ordinary)
+        elif ending is not None and ending.stop_reason == "answer" and not work.hears_more:
             work.forget_advice()
         work.close_answers()
         if rejected and self.repairs > MOST_REPAIRS and ending is None:
@@ -201,6 +208,19 @@ class Actor:
         else:
             standing.wait(outcome.asked)
             plan.waiting.add(call_id)
+
+    def _look_back(self, calls: Sequence[ToolCall]) -> Ending | None:
+        """Tell the model when it repeats itself, or what is left; end a run that gets nowhere."""
+        work, repeats = self._work, self.repeats
+        answers = work.answers
+        if answers is None:
+            return None
+        repeats.seen(calls, answers.results)
+        if repeats.reason:
+            return Ending(stop_reason="loop", reason=repeats.reason)
+        if repeats.nudge and work.budget.turns_left():
+            work.advise(repeats.nudge)
+        return None
 
     def _raise_fatal(self, outcomes: Iterable[ToolOutcome], *, failed: bool) -> None:
         fatal = next((o.fatal for o in outcomes if o.fatal is not None), None) if failed else None

@@ -53,12 +53,14 @@ class Loop:
         """Take turns until the run ends, and return how."""
         work = self._work
         if work.start.resumption is not None:
+            self._actor.repeats.recall(work.thread, work.budget.turns)
             ending = await self._go_on()
             if ending is not None:
                 return ending
         while work.budget.turns_left():
             if work.inbox.waiting:
                 await work.mail.take(work.thread)
+                self._actor.repeats.forget()
             ending = await self._turn()
             if ending is not None:
                 return ending

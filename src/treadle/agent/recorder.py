@@ -14,6 +14,7 @@ from treadle.agent.ledger import Ledger
 from treadle.events import StopReason
 from treadle.fold import child_at
 from treadle.journal import (
+    About,
     AdviceGiven,
     AnyEntry,
     CallBegan,
@@ -252,11 +253,16 @@ class Recorder:
         self.ledger.inbox.put(message.id, message.message)
 
     def advice(
-        self, texts: tuple[str, ...], call_id: str = "", at: datetime | None = None
+        self,
+        texts: tuple[str, ...],
+        call_id: str = "",
+        at: datetime | None = None,
+        *,
+        about: About = "",
     ) -> list[AnyEntry]:
         """Build the entry that tells the model something beside the results of its calls."""
-        when = _now() if at is None else at
-        return [AdviceGiven(run_id=self.start.run_id, at=when, texts=texts, call_id=call_id)]
+        told = {"texts": texts, "call_id": call_id, "about": about}
+        return [AdviceGiven(run_id=self.start.run_id, at=at or _now(), **told)]
 
     def _state(self, writes: Sequence[StateWrite]) -> list[AnyEntry]:
         if not writes:

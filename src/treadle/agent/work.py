@@ -26,7 +26,7 @@ from treadle.agent.standing import Standing
 from treadle.errors import TreadleError
 from treadle.events import Event, PlanChanged
 from treadle.ids import new_span_id
-from treadle.journal import AnyEntry, MessageAdded
+from treadle.journal import About, AnyEntry, MessageAdded
 from treadle.limits import Budget
 from treadle.messages import Message, ToolResult
 from treadle.open_calls import advised
@@ -217,18 +217,27 @@ class Work(Nesting):
             self.thread.append(reply.message)
             self.answers = answers
         if self.ctx.advice:
-            after = (*self._advise(self.ctx.take_advice()), *after)
+            after = (*self._tell(self.ctx.take_advice()), *after)
         if self.recorder is not None:
             begun = answers.begun if answers is not None else ()
             await self.recorder.replied(reply, begun, *after)
 
-    def _advise(self, texts: tuple[str, ...]) -> Sequence[AnyEntry]:
+    def _tell(self, texts: tuple[str, ...], about: About = "") -> Sequence[AnyEntry]:
         """Tell the model something after the results of its calls, now if it made none."""
         if self.answers is not None:
             self.answers.advice.append(("", texts))
         else:
             self.thread.extend(advised((), [("", texts)]))
-        return () if self.recorder is None else self.recorder.advice(texts)
+        return () if self.recorder is None else self.recorder.advice(texts, about=about)
+
+    def advise(self, text: str, about: About = "") -> None:
+        """Tell the model something of the loop's own; it is written with whatever comes next.
+
+        A process that dies before that says it again: it follows from the history.
+        """
+        for entry in self._tell((text,), about):
+            if self.recorder is not None:
+                self.recorder.hold(entry)
 
     async def say_and_add(self, reply: ModelReply, message: Message) -> None:
         """Put a reply into the history with what the loop says to it, in one write."""
