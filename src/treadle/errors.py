@@ -9,6 +9,7 @@ TreadleError                     .result: what a run had when it failed, or None
 │   ├── DuplicateTool            two tools of one name
 │   ├── InvalidTool              a function or schema that cannot become a tool
 │   ├── PluginFailed             a plugin cannot be loaded; none of its group is
+│   ├── SkillInvalid             a folder that is no skill; .problems says why
 │   ├── GraphInvalid             a graph that cannot run; .problems says why
 │   ├── InvalidId                a conversation or run ID with forbidden characters
 │   └── InvalidInput             nothing to say, or arguments of a run that contradict
@@ -97,6 +98,14 @@ class InvalidTool(ConfigError):
 
 class PluginFailed(ConfigError):
     """A plugin cannot be loaded, or its server not be reached; none of its group is loaded."""
+
+
+class SkillInvalid(ConfigError):
+    """A folder is no skill; `problems` has each with its file and line."""
+
+    def __init__(self, message: str, *, problems: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems) or (message,)
 
 
 class GraphInvalid(ConfigError):

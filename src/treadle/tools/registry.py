@@ -31,6 +31,7 @@ class ToolRegistry:
     __slots__ = (
         "_bare",
         "_definition",
+        "_narrowed",
         "_planning",
         "_reading",
         "_tools",
@@ -51,6 +52,7 @@ class ToolRegistry:
         self._definition: dict[str, str] | None = None
         self._reading: ToolRegistry | None = None
         self._planning: ToolRegistry | None = None
+        self._narrowed: dict[frozenset[str], ToolRegistry] = {}
         self._bare = bare
         for item in tools:
             found = as_tool(item)
@@ -88,6 +90,20 @@ class ToolRegistry:
     def names(self) -> tuple[str, ...]:
         """The names that the model is told, in order."""
         return tuple(self._tools)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, in order."""
+        return tuple(self._tools.values())
+
+    def without(self, names: frozenset[str]) -> ToolRegistry:
+        """The same tools but for these: for the same names always the same object."""
+        if not names:
+            return self
+        found = self._narrowed.get(names)
+        if found is None:
+            kept = [found for name, found in self._tools.items() if name not in names]
+            self._narrowed[names] = found = ToolRegistry(kept)
+        return found
 
     @property
     def definition(self) -> dict[str, str]:

@@ -31,12 +31,13 @@ class Workspace:
     nor a link leads outside, also when somebody swaps a folder for a link meanwhile. A hard link
     is not told from any other file.
 
-    All failures are `ToolError`, with a text for the model.
+    All failures are `ToolError`, with a text for the model, to whom it is `called` this.
     """
 
-    __slots__ = ("root",)
+    __slots__ = ("called", "root")
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, *, called: str = "workspace") -> None:
+        self.called = called
         self.root = os.path.realpath(Path(root).expanduser())
         if not os.path.isdir(self.root):
             raise ConfigError(
@@ -52,7 +53,7 @@ class Workspace:
                     _check_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
                     descriptor = os.open(name, READING, dir_fd=folder)
                 except FileNotFoundError:
-                    raise _missing(path, folder, name) from None
+                    raise _missing(path, folder, name, self.called) from None
             try:
                 _check_regular(os.fstat(descriptor), path)  # it may be another file by now
                 with open(descriptor, "rb", closefd=False) as file:
@@ -101,7 +102,7 @@ class Workspace:
 
         With `into` it is the folder `path` itself.
         """
-        walk = _Walk(self.root, path)
+        walk = _Walk(self.root, path, self.called)
         try:
             if into:
                 walk.enter_last()
@@ -114,8 +115,9 @@ class Workspace:
 class _Walk:
     """The way from the workspace's folder to one path, as a stack of open folders."""
 
-    def __init__(self, root: str, path: str) -> None:
+    def __init__(self, root: str, path: str, called: str) -> None:
         self._root = root
+        self._called = called
         self._path = path
         self._links = 0
         self._steps: deque[str] = deque()
@@ -178,7 +180,7 @@ class _Walk:
             self._open.append(os.open(name, FOLDER, dir_fd=self.folder))
         except FileNotFoundError:
             if not create:
-                raise _missing(self._path, self.folder, name) from None
+                raise _missing(self._path, self.folder, name, self._called) from None
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self.folder)
             self._open.append(os.open(name, FOLDER, dir_fd=self.folder))
@@ -205,7 +207,8 @@ class _Walk:
 
     def _outside(self) -> ToolError:
         return ToolError(
-            f"{self._path!r} is outside the workspace; use a path inside it, like 'notes/a.txt'."
+            f"{self._path!r} is outside the {self._called}; "
+            "use a path inside it, like 'notes/a.txt'."
         )
 
 
@@ -248,10 +251,10 @@ def _replaced(path: str, folder: int, name: str) -> os.stat_result | None:
     return found
 
 
-def _missing(path: str, folder: int, name: str) -> ToolError:
+def _missing(path: str, folder: int, name: str, called: str) -> ToolError:
     """Say that there is no such file, and what its name may be a misspelling of."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry, _ in zip(entries, range(MOST_ENTRIES), strict=False)]
     near = likely(name, names)
     hint = f" Did you mean {near!r}?" if near is not None else ""
-    return ToolError(f"There is no {name!r} in the workspace at {path!r}.{hint}")
+    return ToolError(f"There is no {name!r} in the {called} at {path!r}.{hint}")

@@ -1,0 +1,1 @@
+"""Instructions in folders that an agent reads when it needs them: Agent Skills."""
