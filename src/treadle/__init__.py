@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         RunFailed,
         RunNotFound,
         RunSuperseded,
+        SkillInvalid,
         StateInvalid,
         StoreError,
         StoreUnavailable,
@@ -121,6 +122,8 @@ if TYPE_CHECKING:
     from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
     from treadle.ports.observer import Observer
     from treadle.prompts.builder import Prompt
+    from treadle.skills.loader import load_skill, load_skills
+    from treadle.skills.skill import Skill
     from treadle.state.scoped import Scope, ScopedState, State
     from treadle.stores.file import FileStore
     from treadle.stores.memory import MemoryStore
@@ -266,6 +269,8 @@ __all__ = [
     "SQLiteStore",
     "Scope",
     "ScopedState",
+    "Skill",
+    "SkillInvalid",
     "State",
     "StateInvalid",
     "SteerApplied",
@@ -294,6 +299,8 @@ __all__ = [
     "Usage",
     "__version__",
     "delegates",
+    "load_skill",
+    "load_skills",
     "open_store",
     "parameters_schema",
     "register",
@@ -317,7 +324,7 @@ _ROOMS = {
         "InvalidInput InvalidTool LeaseLost LimitReached MCPFailed MissingExtra MissingKey "
         "ModelError ModelFilesError ModelTimeout NewerJournal NoModel NotStorable "
         "OutputInvalid Overloaded PlanInvalid PluginFailed RateLimited RevisionConflict "
-        "RunError RunFailed RunNotFound RunSuperseded StateInvalid StoreError "
+        "RunError RunFailed RunNotFound RunSuperseded SkillInvalid StateInvalid StoreError "
         "StoreUnavailable ToolAbort ToolAborted ToolError TreadleError UnknownModel "
         "UnknownType"
     ),
@@ -342,6 +349,8 @@ _ROOMS = {
     "treadle.ports.model": "ModelReply ModelRequest ModelSettings",
     "treadle.ports.observer": "Observer",
     "treadle.prompts.builder": "Prompt",
+    "treadle.skills.loader": "load_skill load_skills",
+    "treadle.skills.skill": "Skill",
     "treadle.state.scoped": "Scope ScopedState State",
     "treadle.stores.file": "FileStore",
     "treadle.stores.memory": "MemoryStore",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from typing import Any, Generic
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Generic
 
 from treadle.agent.fitting import window_of
 from treadle.agent.options import ResumeOptions, RunOptions, check_kind
@@ -25,9 +26,14 @@ from treadle.ports.store import Store
 from treadle.ports.tool import ToolProtocol, ToolSource
 from treadle.prompts.planning import PLANNING
 from treadle.prompts.render import Instructions, rendered
+from treadle.prompts.render import Instructions
+from treadle.skills.skill import Skills
 from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from treadle.skills.catalogue import Catalogue
 
 AnyTool = Tool | ToolProtocol | ToolSource | Callable[..., Any]
 
@@ -55,6 +61,8 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     happens when the turns or tool calls are used up: one more answer without tools, an error, or a
     pause.
     `approval` are rules for the calls of all tools, before what each tool's own `approval` says.
+    `skills` are instructions that it reads when a task needs them; a list, or the folder of their
+    folders, which each run reads anew.
     With `planning` it has tools to keep a plan, and is told how: by default, or by your own text.
     `compaction` keeps a long history inside the model's window.
     `description` is what models are told that may ask the agent, or hand over to it.
@@ -67,6 +75,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
     _: KW_ONLY
     instructions: Instructions | None = None
     tools: Sequence[AnyTool] = ()
+    skills: Skills = ()
     output_type: type[OutputT] | Any = str
     deps_type: type[DepsT] | None = None
     limits: Limits = DEFAULT_LIMITS
@@ -90,7 +99,7 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             raise ConfigError("An agent needs a name.")
         if self.on_limit not in ("answer", "error", "pause"):
             raise ConfigError(f"on_limit={self.on_limit!r} is none of 'answer', 'error', 'pause'.")
-        for name in ("limits", "settings", "max_parallel_tools", "retry", "planning"):
+        for name in ("limits", "settings", "max_parallel_tools", "retry", "planning", "skills"):
             check_kind(name, getattr(self, name))
         check_kind("description", self.description)
         object.__setattr__(self, "instructions", rendered(self.instructions))
@@ -100,6 +109,9 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
                 check_kind(name, () if given is None else given)
                 object.__setattr__(self, name, tuple(given or ()))
         for name in ("store", "approval", "compaction"):
+        if not isinstance(self.skills, str | PathLike):
+            object.__setattr__(self, "skills", tuple(self.skills))
+        for name in ("store", "approval"):
             if getattr(self, name) is not None:
                 check_kind(name, getattr(self, name))
 
@@ -168,16 +180,30 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             changes["settings"] = setup.settings.merged(options.get("settings"))
         if "middleware" in given:
             changes["hooks"] = Hooks(tuple(options.get("middleware") or ()))
-        if "planning" in given:
-            changes |= _planned(setup.registry.bare, given["planning"], self.planning)
+        if "planning" in given or "skills" in given:
+            changes |= self._equipped(setup, given)
         return replace(setup, **changes) if changes else setup
 
+    def _equipped(self, setup: RunSetup, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the tools under the options of a run, and what they are told with."""
+        skills, bare = setup.skills, setup.registry.bare
+        if "skills" in given:
+            base = bare if skills is None else skills.base
+            skills = _catalogue(given["skills"], base)
+            bare = base if skills is None else skills.registry
+        planning = given.get("planning", self.planning)
+        return {"skills": skills, **_planned(bare, planning, self.planning)}
+
     def _resolve(self, model: Model | str | None) -> RunSetup:
+        own = ToolRegistry(self.tools)
+        skills = _catalogue(self.skills, own)
+        registry = own if skills is None else skills.registry
         return RunSetup(
             agent=self.name,
             **_model_fields(model, self.name),
             instructions=self.instructions,
-            **_planned(ToolRegistry(self.tools), self.planning, self.planning),
+            **_planned(registry, self.planning, self.planning),
+            skills=skills,
             output=output_type(self.output_type),
             limits=self.limits,
             on_limit=self.on_limit,
@@ -192,6 +218,10 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
 
 REPLACED = ("limits", "instructions", "max_parallel_tools", "approval", "compaction")
 SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", "planning", *REPLACED))
+REPLACED = ("limits", "instructions", "max_parallel_tools", "approval")
+SETUP_OPTIONS = frozenset(
+    ("model", "output_type", "settings", "middleware", "planning", "skills", *REPLACED)
+)
 """The options of a run that are laid over what the agent has."""
 
 
@@ -211,6 +241,14 @@ def _model_fields(model: Model | str | None, agent: str) -> dict[str, Any]:
         "profile": profile_of(found),
         "stream": stream if callable(stream) else None,
     }
+
+
+def _catalogue(given: Skills, base: ToolRegistry) -> Catalogue | None:
+    if isinstance(given, Sequence) and not given:
+        return None
+    from treadle.skills.catalogue import Catalogue  # noqa: PLC0415 (few agents have skills)
+
+    return Catalogue(given, base)
 
 
 def _planned(bare: ToolRegistry, planning: Any, own: bool | str) -> dict[str, Any]:

@@ -146,6 +146,8 @@ class Loop:
         work = self._work
         if work.shelf.known and not work.reads:
             work.offer_reading()
+        if work.withheld and work.setup.skills is not None:
+            work.offer_skills(work.setup.skills)
         return ModelRequest(
             messages=work.thread,
             system=work.system,

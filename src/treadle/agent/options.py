@@ -19,6 +19,7 @@ from treadle.ports.model import Model, ModelSettings
 from treadle.ports.observer import Observer
 from treadle.ports.store import Store
 from treadle.prompts.render import Instructions
+from treadle.skills.skill import Skills, check_skills
 from treadle.state.scoped import State
 from treadle.tools.policy import Rules
 
@@ -29,6 +30,7 @@ class RunOptions(TypedDict, total=False):
     `conversation` continues (or begins) the conversation of that ID in `store`; `history` seeds a
     new one. `instructions`, `model`, `limits`, `output_type`, `middleware`, `max_parallel_tools`,
     `approval`, `planning`, `compaction` replace what the agent has; `settings` lie over its own.
+    `approval`, `planning`, `skills` replace what the agent has; `settings` are laid over its own.
     `requirements` are listed in the system prompt and again when an answer is forced. `state` is a
     `State` or a dict of full keys. `metadata` holds JSON values that are stored with the run.
     `on_steer` says what becomes of messages that steer the run when it is about to answer: one more
@@ -54,6 +56,7 @@ class RunOptions(TypedDict, total=False):
     approval: Rules | None
     planning: bool | str | None
     compaction: Compaction | None
+    skills: Skills | None
     metadata: Mapping[str, Any] | None
     on_steer: OnSteer
     if_busy: IfBusy
@@ -83,6 +86,7 @@ class ResumeOptions(TypedDict, total=False):
     approval: Rules | None
     planning: bool | str | None
     compaction: Compaction | None
+    skills: Skills | None
     on_steer: OnSteer
     if_busy: IfBusy
 
@@ -194,4 +198,5 @@ _OWN_CHECKS: dict[str, Callable[[object], None]] = {
     "store": _check_store,
     "state": _check_state,
     "planning": _check_planning,
+    "skills": check_skills,
 }

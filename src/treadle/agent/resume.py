@@ -76,7 +76,7 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
         return ending
     setup = work.setup
     work.renamed |= await check_definition(
-        record.definition, setup.definition, resumption.on_change, setup.agent
+        record.definition, await work.definition(), resumption.on_change, setup.agent
     )
     entries = decided(resumption.decisions, view, setup, run_id)
     status = record.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.json import encode as encode_json
@@ -47,6 +47,9 @@ from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry, short_hash
 from treadle.values import Plain, pack, unpack
 
+if TYPE_CHECKING:
+    from treadle.skills.catalogue import Catalogue
+
 OnLimit = Literal["answer", "error", "pause"]
 Input = str | UserPart | Iterable[str | UserPart]
 NO_METADATA: Mapping[str, Any] = MappingProxyType({})
@@ -69,7 +72,8 @@ class FlowShape(Protocol):
 class RunSetup:
     """What an agent is, resolved: models found, tools registered, output type understood.
 
-    `planning` is how it is told to plan, "" for one that does not.
+    `planning` is how it is told to plan, "" for one that does not. Of its `skills` the registry has
+    all tools, also those that are not offered yet.
     What is made of agents has a `flow` instead of a model and tools of its own. `passes` are the
     options of a run that are laid over all agents in it, `reducers` are for the state. `handoffs`
     are the members of a swarm that its calls may hand over to.
@@ -91,6 +95,7 @@ class RunSetup:
     approval: Rules | None = None
     planning: str = ""
     compaction: Compaction | None = None
+    skills: Catalogue | None = None
     flow: FlowShape | None = None
     passes: RunOptions = field(default_factory=RunOptions)
     reducers: Mapping[str, Reducer] = field(default_factory=dict[str, Reducer])
@@ -102,6 +107,8 @@ class RunSetup:
     @property
     def definition(self) -> dict[str, str]:
         """A short hash of each thing the agent is made of, so that a resume can compare."""
+        if self.skills is not None:  # what was read of them changes
+            return self.definition_under(())
         if not self._definition:
             self._definition.append(self.definition_under(()))
         return self._definition[0]
@@ -113,6 +120,8 @@ class RunSetup:
             found["output"] = short_hash(encode_json(self.output.schema, order="sorted"))
         if isinstance(self.instructions, str):
             found["instructions"] = short_hash(self.instructions.encode(errors="surrogatepass"))
+        if self.skills is not None:
+            found |= self.skills.given_definition if above else self.skills.definition
         found |= definitions_of(self.registry.delegates, (*above, self))
         if self.registry.background is not None:
             others = self.registry.background.agents.items()

@@ -102,7 +102,7 @@ def give_back(work: Work, plan: Plan, most: int | None = None) -> None:
 
 def _need_nobody(work: Work, calls: Sequence[ToolCall]) -> bool:
     """Whether no call can have to wait for anybody."""
-    get, concern = work.setup.registry.get, work.runner.approvals.concern
+    get, concern = work.offered.get, work.runner.approvals.concern
     if work.runner.approvals.idle:
         return True
     return not any(concern(get(call.name)) for call in calls)
@@ -111,7 +111,7 @@ def _need_nobody(work: Work, calls: Sequence[ToolCall]) -> bool:
 async def _sort_known(work: Work, standing: Standing, call: ToolCall, plan: Plan) -> None:
     """Sort a call that did not begin, or that somebody has decided on."""
     decision, asked = standing.decided.get(call.id), standing.asked.get(call.id)
-    tool = work.setup.registry.get(call.name)
+    tool = work.offered.get(call.name)
     denied = decision is not None and decision.verdict == "deny"
     if asked is not None and not denied and not still_means(asked, call, work.setup.registry):
         standing.decided.pop(call.id, None)
@@ -165,7 +165,7 @@ def _sort_unknown(work: Work, standing: Standing, call: ToolCall, plan: Plan) ->
 
     What was decided before it began is used up: it was about running once.
     """
-    tool = work.setup.registry.get(call.name)
+    tool = work.offered.get(call.name)
     decision = standing.decided.get(call.id)
     if tool is not None and tool.idempotent:
         _run(plan, call, decision)
@@ -189,7 +189,7 @@ def _run(plan: Plan, call: ToolCall, decision: ApprovalDecided | None) -> None:
 
 def asked_of(work: Work, standing: Standing, call: ToolCall, ruling: Ruling) -> ApprovalAsked:
     """Return the entry that a call waits for a decision."""
-    tool = work.setup.registry.get(call.name)
+    tool = work.offered.get(call.name)
     return ApprovalAsked(
         run_id=work.start.run_id,
         at=datetime.now(UTC),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -42,7 +42,11 @@ from treadle.tools.artefact import Shelf
 from treadle.tools.execute import ToolRunner
 from treadle.tools.outcome import ToolOutcome
 from treadle.tools.registry import ToolRegistry
+from treadle.tools.threads import THREADS
 from treadle.usage import NOTHING
+
+if TYPE_CHECKING:
+    from treadle.skills.catalogue import Catalogue
 
 
 class Origin(Struct, frozen=True):
@@ -71,7 +75,8 @@ class Work(Nesting):
     that carries it out, whose caller had cancelled it `cancels` times before. `opened` is whether
     the run has begun. `written` is how many of the context's writes the journal has. `reads` is
     whether the model is offered to read long outputs. `waiting` has what stands for the results of
-    calls that a paused run waits for. `timed` is whether there is a deadline, here or above.
+    calls that a paused run waits for. `offered` are the tools without those of skills that were
+    not loaded, which are `withheld`. `timed` is whether there is a deadline, here or above.
     """
 
     ctx: RunContext
@@ -81,6 +86,8 @@ class Work(Nesting):
     runner: ToolRunner
     shelf: Shelf
     compacted = NOTHING_LEFT
+    offered: ToolRegistry
+    withheld: frozenset[str] = frozenset()
 
     def __init__(self, setup: RunSetup, start: RunStart, origin: Origin | None = None) -> None:
         super().__init__(start, None if origin is None else origin.above)
@@ -137,9 +144,18 @@ class Work(Nesting):
         tools costs one its prompt cache, once, where 10,000 tokens came anew anyway.
         """
         self.reads = True
-        if len(self.setup.registry):
-            self.runner.registry = registry = self.setup.registry.reading
-            self.specs = self._specs_of(registry)
+        self._offer()
+
+    def offer_skills(self, skills: Catalogue) -> None:
+        """Offer the tools of the skills that were loaded by now, and those of no other skill."""
+        self.withheld = skills.withheld(self.thread)
+        self._offer()
+
+    def _offer(self) -> None:
+        self.offered = offered = self.setup.registry.without(self.withheld)
+        registry = offered.reading if self.reads and len(offered) else offered
+        self.runner.registry = registry
+        self.specs = self._specs_of(registry)
 
     def record_into(self, store: Store) -> Recorder:
         """Return the recorder of this run in a store."""
@@ -151,8 +167,18 @@ class Work(Nesting):
         """Render the system prompt."""
         given, requirements = self.setup.instructions, self.start.requirements
         planning = self.setup.planning
-        if given is not None or requirements or planning:
-            self.system = await render_instructions(given, requirements, self.ctx, planning)
+        skills = ""
+        if self.setup.skills is not None:
+            await THREADS.run(self.setup.skills.refresh)
+            skills = self.setup.skills.prompt()
+        if given is not None or requirements or planning or skills:
+            self.system = await render_instructions(given, requirements, self.ctx, planning, skills)
+
+    async def definition(self) -> dict[str, str]:
+        """Return what the agent is made of now, its skills read again."""
+        if self.setup.skills is not None:
+            await THREADS.run(self.setup.skills.refresh)
+        return self.setup.definition
 
     def start_timer(self) -> None:
         """End the run when its deadline has come."""
@@ -342,6 +368,9 @@ class Work(Nesting):
             approvals=Approvals(setup.registry, setup.approval, held),
             handoffs=setup.handoffs,
         )
+        self.offered = setup.registry
+        if setup.skills is not None:
+            self.offer_skills(setup.skills)
         if known:
             self.offer_reading()
         self.opened = True

@@ -26,8 +26,11 @@ async def render_instructions(
     requirements: Sequence[str],
     ctx: RunContext,
     planning: str = "",
+    skills: str = "",
 ) -> str:
-    """Return the system prompt: instructions, how to plan, then the requirements as a list.
+    """Return the system prompt, its sections with a blank line between them.
+
+    They are the instructions, the skills, how to plan, and the requirements as a list.
 
     The order is always the same, and what changes from run to run comes last: a provider's prompt
     cache knows a prompt by how it begins.
@@ -35,13 +38,14 @@ async def render_instructions(
     Raises:
         ConfigError: the instructions' function returned something else than text.
     """
-    text = await _text_of(instructions, ctx)
-    if planning:
-        text = f"{text}\n\n{planning}" if text else planning
     listed = bullet_list(requirements)
-    if listed:
-        text = f"{text}\n\nRequirements:\n{listed}" if text else f"Requirements:\n{listed}"
-    return clean(text)
+    sections = [
+        await _text_of(instructions, ctx),
+        skills,
+        planning,
+        f"Requirements:\n{listed}" if listed else "",
+    ]
+    return clean("\n\n".join([each for each in sections if each]))
 
 
 async def _text_of(instructions: Instructions | None, ctx: RunContext) -> str:

@@ -49,7 +49,8 @@ class Planner:
         agent = self.agent
 
         def resolve(given: RunOptions) -> RunSetup:
-            return replace(agent.resolve(given), output=None, registry=_NO_TOOLS, planning="")
+            setup = agent.resolve(given)
+            return replace(setup, output=None, registry=_NO_TOOLS, planning="", skills=None)
 
         return replace(agent, resolve=resolve)
 
