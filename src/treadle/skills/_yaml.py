@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml as untyped
 
-from treadle.skills.front_matter import Broken, Field, Problem, Value
+from treadle.skills.problems import Broken, Field, Problem, Value
 
 yaml: Any = untyped  # what its stubs leave open is looked at here
 TOO_DEEP = 20

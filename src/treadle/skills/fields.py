@@ -8,7 +8,8 @@ from unicodedata import normalize
 
 from msgspec import Struct
 
-from treadle.skills.front_matter import Field, FrontMatter, Problem, Value
+from treadle.skills.front_matter import FrontMatter
+from treadle.skills.problems import Field, Problem, Value
 from treadle.values import clean
 
 KNOWN = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")

@@ -12,7 +12,8 @@ from typing import Any
 
 from treadle.errors import ConfigError, SkillInvalid, ToolError
 from treadle.skills.fields import SkillFields, understood
-from treadle.skills.front_matter import Broken, Problem, read_front_matter
+from treadle.skills.front_matter import read_front_matter
+from treadle.skills.problems import Broken, Problem
 from treadle.skills.skill import Load, Skill, Stamp, check_load
 from treadle.tools.builtin.workspace import Workspace
 from treadle.values import clean

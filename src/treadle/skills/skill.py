@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal
@@ -72,10 +72,9 @@ class Skill:
         check_load(self.load)
         for name in ("tools", "allowed_tools"):
             value: Any = getattr(self, name)
-            if isinstance(value, str) or not isinstance(value, list | tuple):
+            if type(value) not in (list, tuple):
                 raise ConfigError(f"Skill {self.name!r}: {name}={value!r:.60}; give a list.")
-            items: Iterable[Any] = value
-            object.__setattr__(self, name, tuple(items))
+            object.__setattr__(self, name, (*value,))
 
 
 Skills = Sequence[Skill] | str | PathLike[str]
@@ -100,10 +99,9 @@ def check_skills(given: Any) -> None:
     """
     if isinstance(given, str | PathLike):
         return
-    if not isinstance(given, Sequence):
+    if type(given) not in (list, tuple):
         raise ConfigError(f"skills={given!r:.60}: give a list of skills, or a folder of them.")
-    items: Sequence[Any] = given
-    for each in items:
+    for each in given:
         if not isinstance(each, Skill):
             raise ConfigError(
                 f"skills=[{each!r:.60}]: give Skill(...), load_skill(path), or a folder as "
