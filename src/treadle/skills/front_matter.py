@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from treadle.errors import MissingExtra
 from treadle.skills.plain import read_plain
-from treadle.skills.problems import Broken, Field, NotPlain, Problem
+from treadle.skills.problems import Broken, Field, NeedsYaml, NotPlain, Problem
 
 MOST_BYTES = 64_000
 """How large a front matter may be."""
@@ -29,8 +28,8 @@ def read_front_matter(content: bytes) -> FrontMatter:
     YAML, as a rule because of a colon in a value, is read as plain text, line by line.
 
     Raises:
+        NeedsYaml: the package for YAML is not installed, and there is no other way to read it.
         Broken: it cannot be read.
-        MissingExtra: it can be read only with the package for YAML.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -81,9 +80,10 @@ def _without_yaml(head: Sequence[str], first: int) -> tuple[dict[str, Field], li
     try:
         fields, colons = read_plain(head, first)
     except NotPlain as error:
-        raise MissingExtra(
-            f"Line {error.problem.line} of the front matter needs the package for YAML, which is "
-            'not installed: pip install "treadle[skills]"'
+        raise NeedsYaml(
+            error.problem.line,
+            "This needs the package for YAML, which is not installed: "
+            'pip install "treadle[skills]"',
         ) from error
     return fields, [_read_as_plain(line) for line in colons[:1]]
 

@@ -10,10 +10,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from treadle.errors import ConfigError, SkillInvalid, ToolError
+from treadle.errors import ConfigError, MissingExtra, SkillInvalid, ToolError
 from treadle.skills.fields import SkillFields, understood
 from treadle.skills.front_matter import read_front_matter
-from treadle.skills.problems import Broken, Problem
+from treadle.skills.problems import Broken, NeedsYaml, Problem
 from treadle.skills.skill import Load, Skill, Stamp, check_load
 from treadle.tools.builtin.workspace import Workspace
 from treadle.values import clean
@@ -159,6 +159,8 @@ def read_skill(place: Workspace) -> tuple[SkillFields, str, list[Problem], Stamp
         found = read_front_matter(content)
     except (ToolError, OSError) as error:
         return SkillFields(), "", [Problem(1, str(error), fatal=True)], stamp, file
+    except NeedsYaml as needs:
+        raise MissingExtra(told_of(file, needs.problem)) from needs
     except Broken as broken:
         return SkillFields(), "", [broken.problem], stamp, file
     fields, problems = understood(found, os.path.basename(place.root))

@@ -39,3 +39,7 @@ class Broken(Exception):
 
 class NotPlain(Broken):
     """A front matter that needs a reader of YAML."""
+
+
+class NeedsYaml(Broken):
+    """A front matter that cannot be read, because the reader of YAML is not installed."""
