@@ -272,7 +272,8 @@ class TestWithoutYaml:
         """Texts, simple quotes, comments, a map and a list mean what they mean in YAML."""
         head = (
             "# first\nname: 'tax-help' # its name\ndescription: VAT #1, and more # but not this\n"
-            'license: "MIT"\n\nmetadata:\n  version: "1.0"\n  # so\nallowed-tools:\n  - Read\n- Write'
+            'license: "MIT"\n\nmetadata:\n  version: "1.0"\n  # so\n'
+            "allowed-tools:\n  - Read\n- Write"
         )
         skill = load_skill(skill_in(tmp_path, head=head))
 

@@ -50,7 +50,7 @@ class Catalogue:
 
     def __init__(self, given: Skills, base: ToolRegistry) -> None:
         self.base = base
-        self._root = os.path.abspath(given) if isinstance(given, str | os.PathLike) else ""
+        self._root = os.fspath(given) if isinstance(given, str | os.PathLike) else ""
         self._given: tuple[Skill, ...] = ()
         if not isinstance(given, str | os.PathLike):
             self._given = tuple(given)
