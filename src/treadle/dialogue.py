@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from treadle.journal import Cut
 from treadle.events import StopReason
+from treadle.journal import Cut
 from treadle.messages import Message, Thread
 from treadle.open_calls import OpenCalls, advised
 

@@ -131,9 +131,6 @@ class View(Dialogue):
         record.turns += 1
         record.text = entry.message.text
 
-    def _added(self, entry: MessageAdded) -> None:
-        self.say(entry.message)
-
     def _advised(self, entry: AdviceGiven) -> None:
         self.advise(entry.texts, entry.call_id)
         self.runs[entry.run_id].told |= entry.about == "limits"
@@ -248,19 +245,16 @@ class View(Dialogue):
         self.ended(entry.stop_reason)
         self.runs[entry.run_id].end(entry, self.revision)
 
-    def _linked(self, entry: ChildLinked) -> None:
-        self.links[entry.link] = entry
-
     _how: ClassVar[dict[type, Callable[[View, Any], None]]] = {
         RunBegan: _began,
         RunResumed: _resumed,
         ModelReplied: _replied,
-        MessageAdded: _added,
+        MessageAdded: lambda view, entry: view.say(entry.message),
         AdviceGiven: _advised,
         CallBegan: _call_began,
         CallEnded: _call_ended,
         StateChanged: _write,
-        ChildLinked: _linked,
+        ChildLinked: lambda view, entry: view.links.update({entry.link: entry}),
         StepEnded: _stepped,
         MessageQueued: lambda view, entry: view.mail.queued(entry),
         InboxApplied: _applied,

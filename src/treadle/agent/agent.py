@@ -26,7 +26,6 @@ from treadle.ports.store import Store
 from treadle.ports.tool import ToolProtocol, ToolSource
 from treadle.prompts.planning import PLANNING
 from treadle.prompts.render import Instructions, rendered
-from treadle.prompts.render import Instructions
 from treadle.skills.skill import Skills
 from treadle.tools.policy import Rules
 from treadle.tools.registry import ToolRegistry
@@ -108,10 +107,9 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
             if type(given) is not tuple:
                 check_kind(name, () if given is None else given)
                 object.__setattr__(self, name, tuple(given or ()))
-        for name in ("store", "approval", "compaction"):
         if not isinstance(self.skills, str | PathLike):
             object.__setattr__(self, "skills", tuple(self.skills))
-        for name in ("store", "approval"):
+        for name in ("store", "approval", "compaction"):
             if getattr(self, name) is not None:
                 check_kind(name, getattr(self, name))
 
@@ -217,8 +215,6 @@ class Agent(Startable[OutputT, RunResult[OutputT]], Generic[DepsT, OutputT]):
 
 
 REPLACED = ("limits", "instructions", "max_parallel_tools", "approval", "compaction")
-SETUP_OPTIONS = frozenset(("model", "output_type", "settings", "middleware", "planning", *REPLACED))
-REPLACED = ("limits", "instructions", "max_parallel_tools", "approval")
 SETUP_OPTIONS = frozenset(
     ("model", "output_type", "settings", "middleware", "planning", "skills", *REPLACED)
 )

@@ -17,8 +17,15 @@ from treadle.tools.registry import ToolRegistry
 
 FLOW_LIMITS = Limits(max_turns=None)
 """What a flow may use when nothing is said: its agents have their own limits."""
-PASSED = ("model", "settings", "middleware", "max_parallel_tools", "approval", "compaction")
-PASSED = ("model", "settings", "middleware", "max_parallel_tools", "approval", "skills")
+PASSED = (
+    "model",
+    "settings",
+    "middleware",
+    "max_parallel_tools",
+    "approval",
+    "skills",
+    "compaction",
+)
 """The options of a flow's run that are laid over all its agents."""
 FOR_ONE = ("instructions", "output_type", "planning")
 """The options of a run that a flow refuses: they are for one agent."""

@@ -29,8 +29,8 @@ class RunOptions(TypedDict, total=False):
 
     `conversation` continues (or begins) the conversation of that ID in `store`; `history` seeds a
     new one. `instructions`, `model`, `limits`, `output_type`, `middleware`, `max_parallel_tools`,
-    `approval`, `planning`, `compaction` replace what the agent has; `settings` lie over its own.
-    `approval`, `planning`, `skills` replace what the agent has; `settings` are laid over its own.
+    `approval`, `planning`, `skills`, `compaction` replace what the agent has; `settings` are laid
+    over its own.
     `requirements` are listed in the system prompt and again when an answer is forced. `state` is a
     `State` or a dict of full keys. `metadata` holds JSON values that are stored with the run.
     `on_steer` says what becomes of messages that steer the run when it is about to answer: one more

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,31 +18,27 @@ from treadle.agent.ending import Ending
 from treadle.agent.inbox import Inbox
 from treadle.agent.ledger import Ledger
 from treadle.agent.mail import Mail
-from treadle.agent.nesting import Nesting
 from treadle.agent.recorder import Recorder
+from treadle.agent.saying import Saying
 from treadle.agent.setup import RunSetup, RunStart
 from treadle.agent.standing import Standing
 from treadle.errors import TreadleError
 from treadle.events import Event, PlanChanged
 from treadle.ids import new_span_id
-from treadle.journal import About, AnyEntry, MessageAdded
 from treadle.limits import Budget
-from treadle.messages import Message, ToolResult
-from treadle.open_calls import advised
+from treadle.messages import ToolResult
 from treadle.ports.approval import PendingCall
 from treadle.ports.children import ChildCall
 from treadle.ports.context import RunContext, RunFacts
-from treadle.ports.model import ModelReply, ToolSpec
+from treadle.ports.model import ToolSpec
 from treadle.ports.store import Store
 from treadle.prompts.render import render_instructions
 from treadle.state.scoped import State
 from treadle.tools.approval import NOTHING_HELD, Approvals
 from treadle.tools.artefact import Shelf
 from treadle.tools.execute import ToolRunner
-from treadle.tools.outcome import ToolOutcome
 from treadle.tools.registry import ToolRegistry
 from treadle.tools.threads import THREADS
-from treadle.usage import NOTHING
 
 if TYPE_CHECKING:
     from treadle.skills.catalogue import Catalogue
@@ -67,7 +62,7 @@ class Origin(Struct, frozen=True):
     background: bool = False
 
 
-class Work(Nesting):
+class Work(Saying):
     """The thread, the budget, the state and the parts of one run, or of a child run in it.
 
     `answers` are the results of a reply whose calls are being run. `answers_by_tool` is whether
@@ -233,98 +228,6 @@ class Work(Nesting):
         own = None if deadline is None else deadline.total_seconds() - passed
         above = None if self.origin is None else self.origin.above.seconds_left()
         return own if above is None else above if own is None else min(own, above)
-
-    async def say(
-        self, reply: ModelReply, answers: Answers | None = None, after: Sequence[AnyEntry] = ()
-    ) -> None:
-        """Put a reply into the history, whose calls are about to be answered."""
-        self.asker.partial = []
-        if reply.message.parts:
-            self.thread.append(reply.message)
-            self.answers = answers
-        if self.ctx.advice:
-            after = (*self._tell(self.ctx.take_advice()), *after)
-        if self.recorder is not None:
-            begun = answers.begun if answers is not None else ()
-            await self.recorder.replied(reply, begun, *after)
-
-    def _tell(self, texts: tuple[str, ...], about: About = "") -> Sequence[AnyEntry]:
-        """Tell the model something after the results of its calls, now if it made none."""
-        if self.answers is not None:
-            self.answers.advice.append(("", texts))
-        else:
-            self.thread.extend(advised((), [("", texts)]))
-        return () if self.recorder is None else self.recorder.advice(texts, about=about)
-
-    def advise(self, text: str, about: About = "") -> None:
-        """Tell the model something of the loop's own; it is written with whatever comes next.
-
-        A process that dies before that says it again: it follows from the history.
-        """
-        for entry in self._tell((text,), about):
-            if self.recorder is not None:
-                self.recorder.hold(entry)
-
-    async def say_and_add(self, reply: ModelReply, message: Message) -> None:
-        """Put a reply into the history with what the loop says to it, in one write."""
-        at = datetime.now(UTC)
-        await self.say(
-            reply, None, [MessageAdded(run_id=self.start.run_id, at=at, message=message)]
-        )
-        self.thread.append(message)
-
-    async def add(self, message: Message) -> None:
-        """Put something into the history that is no whole reply."""
-        self.thread.append(message)
-        if self.recorder is not None:
-            await self.recorder.said(message)
-
-    async def record_state(self) -> None:
-        """Write the state that middleware and instructions changed since the last time."""
-        writes = self.ctx.writes[self.written :]
-        if writes and self.recorder is not None:
-            self.written += len(writes)
-            await self.recorder.state_changed(writes)
-
-    def count(self, outcome: ToolOutcome, *, again: bool = False) -> None:
-        """Take in the outcome of a call that ran; one that runs `again` is counted already."""
-        if outcome.asked is None and outcome.paused is None:
-            if self.answers is not None:
-                self.answers.results[outcome.call.id] = outcome.result
-                if outcome.advice:
-                    self.answers.advice.append((outcome.call.id, outcome.advice))
-            if self.origin is None:
-                self.tool_results += (*outcome.links, outcome.result)
-            else:
-                self.keep(*outcome.links, outcome.result)
-        if not again:
-            self.budget.count_call()
-        if outcome.usage is not NOTHING:
-            self.budget.spend(outcome.usage)
-
-    async def answer(self, outcome: ToolOutcome) -> None:
-        """Take in the outcome of a call that did not run, and write it."""
-        if self.answers is not None:
-            self.answers.results[outcome.call.id] = outcome.result
-        self.keep(outcome.result)
-        if self.recorder is not None:
-            await self.recorder.call_ended(outcome, ())
-
-    @property
-    def hears_more(self) -> bool:
-        """Whether messages wait that the run takes another turn for, instead of ending."""
-        return self.mail.keeps_going and bool(self.budget.turns_left())
-
-    def forget_advice(self) -> None:
-        """The run ends with an answer: nobody is left to be advised."""
-        if self.answers is not None:
-            self.answers.advice.clear()
-
-    def close_answers(self) -> None:
-        """Put the results of the reply into the thread, in the order of its calls."""
-        answers, self.answers = self.answers, None
-        if answers is not None:
-            self.thread.extend(answers.closing)
 
     def build(self, state: State, metadata: Mapping[str, Any]) -> None:
         """Build the parts that work on the thread and this state."""

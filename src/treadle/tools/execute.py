@@ -59,10 +59,9 @@ CANCELLED = "The call was cancelled; whether it took effect is unknown."
 class ToolRunner:
     """Runs calls for one run.
 
-    `cut` has what became of those that were cancelled, `notes` what the model is told beside a
-    result, `answers` what calls that asked in the middle have been told, `asked` what calls have
-    asked last, all by call ID. `outer` is the guard of a child run's call with its ID, where that
-    runs beside others.
+    `cut` has those that were cancelled, `notes` what the model is told beside a result, `answers`
+    what calls that asked in the middle have been told, `asked` what calls have asked last, by call
+    ID. `outer` is the guard of a child run's call with its ID, where that runs beside others.
     """
 
     __slots__ = (
@@ -119,8 +118,7 @@ class ToolRunner:
         if self._journal is not None:
             await self._journal.call_ended(outcome, begun)
         if outcome.asked is not None and self._watch.live:
-            call, asked = outcome.call, outcome.asked
-            told = (asked.key, call.name, call.arguments, asked.reason, asked.schema)
+            told = _asked(outcome.call, outcome.asked)
             self._watch.emit(ApprovalRequested, self._parent_span, None, *told)
 
     def refuse(self, call: ToolCall, text: str, stage: Stage) -> ToolOutcome:
@@ -160,9 +158,8 @@ class ToolRunner:
         if links or len(tries) > 1 or tries[0].touched:
             usage, writes = _used(tries)
             advice = tuple(text for ctx in tries for text in ctx.advice)
-            outcome = replace(
-                outcome, usage=usage, writes=writes, links=tuple(links), advice=advice
-            )
+            gathered = {"usage": usage, "writes": writes, "advice": advice}
+            outcome = replace(outcome, links=tuple(links), **gathered)
         if audit:
             outcome = replace(outcome, audit=tuple(audit))
         note = self.notes.pop(call.id, None) if self.notes else None
@@ -394,3 +391,7 @@ def _control(tool: Tool, value: object) -> Control | None:
     if isinstance(value, Control):
         return value
     return Interrupt(f"Tool {tool.name!r} interrupts the run.") if tool.interrupt else None
+
+
+def _asked(call: ToolCall, asked: ApprovalAsked) -> tuple[Any, ...]:
+    return asked.key, call.name, call.arguments, asked.reason, asked.schema
