@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from treadle.compaction.strategy import Ask, Gone
-    from treadle.compaction.turns import Kind
+from treadle.compaction.strategy import Ask, Gone
+from treadle.compaction.turns import Kind
 
 
 class DropOldest:
@@ -17,6 +14,5 @@ class DropOldest:
     protect: tuple[Kind, ...] = ("user", "final", "skills")
     share = 0.5
 
-    async def note(self, gone: Gone, ask: Ask) -> str | None:
-        """Return nothing."""
-        return None
+    async def note(self, gone: Gone, ask: Ask) -> None:
+        """Return nothing: nothing stands in place of `gone`."""
