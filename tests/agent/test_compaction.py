@@ -171,7 +171,7 @@ async def test_a_note_that_is_longer_is_not_taken() -> None:
     assert result.output == "done"
     assert len(result.messages) == 14
     assert len(talker.notes) <= 2
-    assert "hardly shorter" in events[-1].error
+    assert "longer than what it stands for" in events[-1].error
 
 
 def wide_tool() -> Any:
@@ -286,7 +286,8 @@ async def test_the_model_of_the_policy_writes_the_notes() -> None:
     talker = Talker(40)
     result = await agent_of(talker, compaction=Compaction(window=WINDOW, model=writer)).run("go")
     assert talker.notes == []
-    assert result.usage.input_tokens == 5 * result.context.compactions > 0
+    assert result.context.compactions > 1
+    assert result.usage.input_tokens == 5 * (result.usage.requests - result.turns) > 0
 
 
 async def test_usage_of_notes_survives_and_ids_never_come_twice() -> None:
@@ -320,8 +321,8 @@ async def test_usage_of_notes_survives_and_ids_never_come_twice() -> None:
         entries = await _entries(conversation)
         ended = [e.result.call_id for e in entries if type(e).__name__ == "CallEnded"]
         assert len(ended) == len(set(ended))
-        notes = sum(1 for e in entries if isinstance(e, Compacted) and e.usage.input_tokens)
-        assert result.usage.input_tokens == 7 * notes
+        notes = sum(e.usage.input_tokens for e in entries if isinstance(e, Compacted))
+        assert result.usage.input_tokens == notes > 0
         names.append(result.run_id)
     assert len(names) > 15
 

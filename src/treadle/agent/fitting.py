@@ -36,6 +36,7 @@ AIM = 0.75
 WORTH = 0.1
 """A compaction that brings less of the history than this is not worth what it breaks."""
 NOTE_SHARE = 0.2
+"""What a note is taken to need; it may be twice as long, and still all fits."""
 LEAST_NOTE = 256
 
 
@@ -170,7 +171,7 @@ class Fitting:
         gone = Gone(
             turns=tuple(turn for turn in choice.gone if turn.kind != "note"),
             note=_note_in(choice.gone),
-            tokens=room.note,
+            tokens=2 * room.note,
             window=self._hard,
             weigh=lambda text: int(self._weigh(text) * ratio),
         )

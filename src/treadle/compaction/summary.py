@@ -7,6 +7,7 @@ from treadle.compaction.strategy import Ask, Gone
 from treadle.compaction.transcript import RULE, quoted, shortened
 from treadle.compaction.turns import Kind
 from treadle.compaction.writing import note_size, pieces, question, written
+from treadle.errors import CompactionFailed
 
 _SYSTEM = (
     "You keep the memory of an AI agent. Older messages of its conversation leave its view, and "
@@ -34,14 +35,18 @@ class Summary:
 
         Raises:
             ModelError: the model could not be asked.
-            CompactionFailed: it wrote nothing.
+            CompactionFailed: it wrote nothing, or more than what it stands for.
         """
         most = note_size(gone)
         wanted = f"Write the new summary now, of at most {most:,} tokens."
         summary = _fitted(gone.note or "", gone)
+        weight = sum(turn.tokens for turn in gone.turns) + gone.weigh(summary)
         for piece in pieces(gone, records_of(gone.turns, 1), _SYSTEM, gone.tokens):
             text = question(summary, "The summary", piece, wanted)
-            summary = _fitted(await written(gone, ask, _SYSTEM, text), gone)
+            found = await written(gone, ask, _SYSTEM, text)
+            if gone.weigh(found) > weight:
+                raise CompactionFailed("The summary is longer than what it stands for.")
+            summary = _fitted(found, gone)
         return summary
 
 

@@ -93,7 +93,9 @@ _HABITS: tuple[tuple[re.Pattern[str], Habits], ...] = (
 )
 """By what is in a model's name, which says more than the server that passes requests on to it."""
 _VENDORS = {"anthropic": "claude", "google": "gemini", "openai": "gpt", "azure": "gpt"}
-"""What stands for a model whose name says nothing. Vertex AI and Gemini 2 leave proofs uncounted."""
+"""What stands for a model whose name says nothing.
+
+Vertex AI and Gemini 2 leave proofs uncounted."""
 _OTHER = Habits()
 
 
