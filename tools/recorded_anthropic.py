@@ -117,6 +117,12 @@ def check_usage(recordings: list[Recording]) -> Tally:
     return tally
 
 
+def exchange(recording: Recording) -> tuple[ModelRequest, ModelReply]:
+    """Return what was asked and what was answered, in our values."""
+    asked = decode_request(json.dumps(recording.request).encode(), _dialect(recording))
+    return asked.request, _reply(recording)
+
+
 def normal(request: Json) -> Json:
     """Return a request in the one form that stands for all equivalent ones.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tools.recorded import check_errors, errors_of, first_difference, json_objects, splits_check
 from tools.recording import Json, Recording, Tally
 from treadle.errors import BadReply, ModelError, Overloaded, RateLimited
-from treadle.ports.model import ModelReply
+from treadle.ports.model import ModelReply, ModelRequest
 from treadle.providers._sse import SseReader
 from treadle.providers.openai.chat_body import ChatEncoder
 from treadle.providers.openai.chat_reply import decode_reply
@@ -74,6 +74,13 @@ def check_usage(recordings: list[Recording]) -> Tally:
         tally.count(_usage_problem(usage, counts[-1]), recording)
     tally.notes["tokens"] = total.total_tokens
     return tally
+
+
+def exchange(recording: Recording) -> tuple[ModelRequest, ModelReply]:
+    """Return what was asked and what was answered, in our values."""
+    dialect = dialect_of(f"https://{recording.host}/v1")
+    asked = decode_request(json.dumps(recording.request).encode(), dialect)
+    return asked.request, _reply(recording)
 
 
 def normal(request: Json) -> Json:

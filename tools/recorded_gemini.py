@@ -15,7 +15,7 @@ from typing import Any
 from tools.recorded import errors_of, first_difference, splits_check
 from tools.recording import Json, Recording, Tally
 from treadle.errors import AuthenticationFailed, ModelError
-from treadle.ports.model import ModelReply
+from treadle.ports.model import ModelReply, ModelRequest
 from treadle.providers._failure import failure
 from treadle.providers._sse import SseReader
 from treadle.providers.gemini.body import GeminiEncoder
@@ -89,6 +89,12 @@ def check_usage(recordings: list[Recording]) -> Tally:
         tally.count(_usage_problem(usage, counts[-1]), recording)
     tally.notes["tokens"] = total.total_tokens
     return tally
+
+
+def exchange(recording: Recording) -> tuple[ModelRequest, ModelReply]:
+    """Return what was asked and what was answered, in our values."""
+    request = decode_request(json.dumps(recording.request).encode(), _dialect(recording))
+    return request, _reply(recording)
 
 
 def normal(request: Json) -> Json:

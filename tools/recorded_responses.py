@@ -19,7 +19,7 @@ from tools.recorded import (
 from tools.recording import Json, Recording, Tally
 from treadle.errors import BadReply, IncompleteReply, ModelError, Overloaded, RateLimited
 from treadle.messages import Hosted, Image, Reasoning
-from treadle.ports.model import ModelReply, ReasoningPiece, TextPiece
+from treadle.ports.model import ModelReply, ModelRequest, ReasoningPiece, TextPiece
 from treadle.providers._sse import SseReader
 from treadle.providers.openai.responses_body import ResponsesEncoder
 from treadle.providers.openai.responses_dialect import responses_dialect_of
@@ -112,6 +112,14 @@ def check_usage(recordings: list[Recording]) -> Tally:
         tally.count(_usage_problem(usage, counts), recording)
     tally.notes["tokens"] = total.total_tokens
     return tally
+
+
+def exchange(recording: Recording) -> tuple[ModelRequest, ModelReply]:
+    """Return what was asked and what was answered, in our values."""
+    model = str(recording.request.get("model", ""))
+    dialect = responses_dialect_of(f"https://{recording.host}/v1", model)
+    asked = decode_request(json.dumps(recording.request).encode(), dialect)
+    return asked.request, _reply(recording)
 
 
 def _reply(recording: Recording) -> ModelReply:

@@ -13,25 +13,31 @@ from treadle.usage import Usage
 
 _KEPT = 256
 """So many models are remembered, those that were asked last."""
-_SPREAD = (40.0, 0.15, 0.35, 0.35, 0.5)
+_SPREAD = (10.0, 0.15, 40.0, 0.2, 0.35, 0.6)
 """How far a model may be from the estimate before anything is known of it: tokens that come with
-every request, then shares of texts, tools, schemas of answers and media."""
-_DRIFT = (2.0, 0.01, 0.01, 0.02, 0.05)
+every request, a share of texts, tokens that come with tools, shares of tools, of schemas of answers
+and of media."""
+_DRIFT = (1.0, 0.01, 2.0, 0.01, 0.02, 0.05)
 """How much of that comes back with each reply, so that what is learnt follows what changes."""
 _NOISE, _NOISE_SHARE, _NOISE_MEDIA = 2.0, 0.04, 0.25
 """How far a right estimate is from what is counted: tokens, a share of them, and one of media."""
 _STRANGE = 4.0
 """So many times the expected difference is a single strange one, and counts for little."""
+_TOOLED, _OUTPUT, _MEDIA = 2, 4, 5
+_OF_SHARES = (1, 3, _OUTPUT, _MEDIA)
 _SHARES = (0.3, 4.0)
+"""Which of these are shares, and between what they stay."""
 _ABSURD_SHARE, _ABSURD = 8, 4_000
+"""A count so many times the estimate, and so many tokens above it, tells nothing."""
 _Row = tuple[float, ...]
+_Rows = tuple[_Row, ...]
 
 
 class _Learnt(Struct, frozen=True):
     """What comes with every request and the share of each kind, and how sure that is."""
 
-    values: _Row = (0.0, 1.0, 1.0, 1.0, 1.0)
-    spread: tuple[_Row, ...] = tuple(
+    values: _Row = (0.0, 1.0, 0.0, 1.0, 1.0, 1.0)
+    spread: _Rows = tuple(
         tuple(each * each if row == column else 0.0 for column in range(len(_SPREAD)))
         for row, each in enumerate(_SPREAD)
     )
@@ -110,49 +116,46 @@ def _touch(key: tuple[str, str, str]) -> None:
 
 def _inputs(sizes: Sizes) -> _Row:
     texts = float(sizes.instructions + sizes.history)
-    return (1.0, texts, float(sizes.tools), float(sizes.output), float(sizes.media))
+    tools = float(sizes.tools)
+    return (1.0, texts, float(tools > 0), tools, float(sizes.output), float(sizes.media))
 
 
 def _after(learnt: _Learnt, inputs: _Row, counted: float) -> _Learnt:
-    """Return what is known after one more count: a Kalman filter's step."""
-    spread, values = learnt.spread, learnt.values
-    error = counted - _dot(values, inputs)
-    noise = (_NOISE + _NOISE_SHARE * counted + _NOISE_MEDIA * inputs[-1]) ** 2
-    along = tuple(_dot(row, inputs) for row in spread)
-    expected = _dot(along, inputs) + noise
-    strange = abs(error) > _STRANGE * sqrt(expected)
-    if (strange and not learnt.replies) or (strange and learnt.strange):
-        spread = _widened(spread, inputs, error)
-        along = tuple(_dot(row, inputs) for row in spread)
-        expected = _dot(along, inputs) + noise
-        strange = False
-    elif strange:
-        expected = (error / 0.5) ** 2
-    gain = tuple(each / expected for each in along)
-    spread = tuple(
+    """Return what is known after one more count: one step of a Kalman filter."""
+    spread = learnt.spread
+    error = counted - _dot(learnt.values, inputs)
+    noise = (_NOISE + _NOISE_SHARE * counted + _NOISE_MEDIA * inputs[_MEDIA]) ** 2
+    strange = abs(error) > _STRANGE * sqrt(_variance(spread, inputs) + noise)
+    if strange and (learnt.strange or not learnt.replies):  # there is nothing better to go by
+        strange, spread = False, _widened(spread, inputs, error)
+    expected = (2 * error) ** 2 if strange else _variance(spread, inputs) + noise
+    along = [_dot(row, inputs) for row in spread]
+    gain = [each / expected for each in along]
+    values = [value + each * error for value, each in zip(learnt.values, gain, strict=True)]
+    for index in _OF_SHARES:
+        values[index] = min(max(values[index], _SHARES[0]), _SHARES[1])
+    narrowed = tuple(
         tuple(
             value - gain[row] * along[column] + (_DRIFT[row] ** 2 if row == column else 0.0)
             for column, value in enumerate(line)
         )
         for row, line in enumerate(spread)
     )
-    moved = [value + each * error for value, each in zip(values, gain, strict=True)]
-    shares = [min(max(value, _SHARES[0]), _SHARES[1]) for value in moved[1:]]
-    return _Learnt((moved[0], *shares), spread, learnt.replies + 1, strange)
+    return _Learnt(tuple(values), narrowed, learnt.replies + 1, strange)
 
 
-def _widened(spread: tuple[_Row, ...], inputs: _Row, error: float) -> tuple[_Row, ...]:
-    """Return a spread in which media may be what is wrong, else all that is not text."""
-    blamed = (4,) if inputs[4] else (0, 2, 3)
-    return tuple(
-        tuple(
-            value + (error / inputs[row]) ** 2
-            if row == column and row in blamed and inputs[row]
-            else value
-            for column, value in enumerate(line)
-        )
-        for row, line in enumerate(spread)
-    )
+def _widened(spread: _Rows, inputs: _Row, error: float) -> _Rows:
+    """Return a spread in which all of an error may be due to media, else to what is no text."""
+    blamed = (_MEDIA,) if inputs[_MEDIA] else (_TOOLED,) if inputs[_TOOLED] else (0, _OUTPUT)
+    rows = [list(row) for row in spread]
+    for index in blamed:
+        if inputs[index]:
+            rows[index][index] += (error / inputs[index]) ** 2
+    return tuple(map(tuple, rows))
+
+
+def _variance(spread: _Rows, inputs: _Row) -> float:
+    return sum([_dot(row, inputs) * each for row, each in zip(spread, inputs, strict=True)])
 
 
 def _dot(one: _Row, other: _Row) -> float:

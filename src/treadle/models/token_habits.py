@@ -50,7 +50,7 @@ _HABITS: tuple[tuple[re.Pattern[str], Habits], ...] = (
             request=4,
             call=32,
             result=32,
-            with_tools=420,
+            with_tools=440,
             tool=10,
             with_output=135,
             output=0.5,
@@ -65,8 +65,8 @@ _HABITS: tuple[tuple[re.Pattern[str], Habits], ...] = (
             call=10,
             result=6,
             with_tools=0,
-            tool=-6,
-            schema=0.75,
+            tool=-2,
+            schema=0.9,
             output=0.0,
             proof=0.21,
         ),
@@ -81,8 +81,8 @@ _HABITS: tuple[tuple[re.Pattern[str], Habits], ...] = (
             vendor="openai",
             request=4,
             message=3,
-            with_tools=17,
-            tool=-14,  # what is left out of the JSON of each
+            with_tools=12,
+            tool=-16,  # what is left out of the JSON of each
             schema=0.72,
             with_output=8,
             output=0.5,
@@ -93,9 +93,7 @@ _HABITS: tuple[tuple[re.Pattern[str], Habits], ...] = (
 )
 """By what is in a model's name, which says more than the server that passes requests on to it."""
 _VENDORS = {"anthropic": "claude", "google": "gemini", "openai": "gpt", "azure": "gpt"}
-"""What stands for a model whose name says nothing.
-
-Vertex AI and Gemini 2 leave proofs uncounted."""
+"""What stands for a model whose name says nothing."""
 _OTHER = Habits()
 
 
@@ -109,7 +107,7 @@ def _habits(name: str, provider: str) -> Habits:
     for wanted in (name, _VENDORS.get(provider, "")):
         for pattern, habits in _HABITS:
             if pattern.search(wanted):
-                silent = provider == "vertex" or "gemini-2" in name
+                silent = provider == "vertex" or "gemini-2" in name  # they do not count proofs
                 proof = 0.0 if silent else habits.proof
                 return replace(habits, name=name, proof=proof)
     return replace(_OTHER, name=name)
