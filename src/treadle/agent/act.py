@@ -8,6 +8,7 @@ from typing import Any
 
 from treadle.agent.approval import pending_call
 from treadle.agent.calls import Answers
+from treadle.agent.close_out import CloseOut
 from treadle.agent.ending import Ending
 from treadle.agent.output import OUTPUT_TOOL, OutputRejected
 from treadle.agent.repeats import Repeats
@@ -31,11 +32,13 @@ NOT_RUN = "The call did not run to its end, because another call failed the run.
 class Actor:
     """Runs the calls of one reply after another.
 
-    `repairs` counts outputs that were rejected, `repeats` calls that lead nowhere.
+    `repairs` counts outputs that were rejected, `repeats` calls that lead nowhere, and `close_out`
+    knows when the model has to be told what is left.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, close_out: CloseOut) -> None:
         self._work = work
+        self.close_out = close_out
         self.repairs = 0
         self.repeats = Repeats(work.setup.limits.max_repeats, work.setup.registry)
 
@@ -220,6 +223,9 @@ class Actor:
             return Ending(stop_reason="loop", reason=repeats.reason)
         if repeats.nudge and work.budget.turns_left():
             work.advise(repeats.nudge)
+        note = self.close_out.note()
+        if note:
+            work.advise(note, "limits")
         return None
 
     def _raise_fatal(self, outcomes: Iterable[ToolOutcome], *, failed: bool) -> None:

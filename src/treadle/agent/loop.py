@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from treadle.agent.act import Actor
 from treadle.agent.calls import Answers
+from treadle.agent.close_out import CloseOut, was_told
 from treadle.agent.ending import Ending
 from treadle.agent.final import Final
 from treadle.agent.fitting import Fitting
@@ -37,7 +38,9 @@ class Loop:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._actor = Actor(work)
+        told = work.start.resumption is not None and was_told(work)
+        self._close_out = CloseOut(work, told=told)
+        self._actor = Actor(work, self._close_out)
         self._final = Final(work, self._actor)
         self._fitting: Fitting | None = None
         if work.setup.compaction is not None:
@@ -61,6 +64,8 @@ class Loop:
             if work.inbox.waiting:
                 await work.mail.take(work.thread)
                 self._actor.repeats.forget()
+            if self._close_out.must_answer():
+                return await self._forced_answer()
             ending = await self._turn()
             if ending is not None:
                 return ending
@@ -139,6 +144,7 @@ class Loop:
         except BaseException:
             budget.count_turn(-1)  # turns are replies
             raise
+        self._close_out.last = reply.usage
         message, calls = work.ids.take_in(reply.message)
         return (reply if message is reply.message else replace(reply, message=message)), calls
 

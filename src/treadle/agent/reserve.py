@@ -44,7 +44,7 @@ def reserve(budget: Budget, request: ModelRequest, profile: ModelProfile) -> Res
         return None
     tokens = estimate + output
     price = _price(profile).kept(kept) if _money_matters(budget) else FREE
-    cost = _most(price, estimate, output)
+    cost = most_cost(price, estimate, output)
     if not budget.reserve(tokens, cost):
         return None
     settings = replace(request.settings, max_output_tokens=output)
@@ -59,7 +59,7 @@ def _affordable(
     most = MOST_OUTPUT if tokens_left is None else tokens_left - estimate
     if cost_left is not None:
         price = _price(profile).kept(kept)
-        after_input = cost_left - _most(price, estimate, 0)
+        after_input = cost_left - most_cost(price, estimate, 0)
         per_token = Decimal(str(price.at(estimate).output)) / MILLION
         if after_input < 0:
             return 0
@@ -68,7 +68,7 @@ def _affordable(
     return most
 
 
-def _most(price: Price, input_tokens: int, output_tokens: int) -> Decimal:
+def most_cost(price: Price, input_tokens: int, output_tokens: int) -> Decimal:
     """Return the most that a call can cost: nobody knows before what of it is cached."""
     due = price.at(input_tokens)
     output = Decimal(str(due.output)) * output_tokens
