@@ -22,6 +22,7 @@ from treadle import (
     ModelReply,
     ModelRequest,
     RunContext,
+    Swarm,
     ToolCall,
     ToolError,
     ToolResult,
@@ -30,7 +31,7 @@ from treadle import (
 from treadle.journal import AdviceGiven, CallBegan, CallEnded, ModelReplied
 from treadle.messages import Text, Thread
 from treadle.providers import Anthropic, Gemini, OpenAI, OpenAIResponses
-from treadle.testing import FunctionModel, ScriptedModel, assert_strict, calls
+from treadle.testing import FunctionModel, ScriptedModel, assert_strict, calls, raises
 
 
 @tool
@@ -170,6 +171,19 @@ class EveryTurn(Middleware):
         return output
 
 
+class ByTool(Middleware):
+    """Advises after each call, by the name of its tool."""
+
+    async def after_tool(self, ctx: RunContext, call: ToolCall, result: ToolResult) -> None:
+        ctx.advise(f"Mind {call.name}.")
+
+
+def advise_from_afar(ctx: RunContext) -> str:
+    """Advise."""
+    ctx.advise("From afar.")
+    return "ok"
+
+
 async def test_advice_around_the_model_is_written_with_the_reply() -> None:
     """It comes after the results of the same turn; on the final step it is ignored."""
     store = MemoryStore()
@@ -262,7 +276,33 @@ async def test_the_text_so_far_is_seen_through_advice() -> None:
     """What the model said last is the partial output, though advice followed it."""
     said = calls(("c", "look", {"what": "a"}))
     said = ModelReply(message=Message.assistant("I look.", *said.message.parts), usage=said.usage)
-    agent = Agent("a", ScriptedModel([said, OSError("gone")]), tools=[look], middleware=[Adviser()])
+    agent = Agent(
+        "a", ScriptedModel([said, raises(OSError("gone"))]), tools=[look], middleware=[Adviser()]
+    )
     with pytest.raises(Exception, match="gone") as caught:
         await agent.run("x")
     assert caught.value.result.output == "I look."  # type: ignore[attr-defined]
+
+
+async def test_advice_in_a_member_that_hands_over() -> None:
+    """Beside a handoff nobody is left to be told; what was told before goes along once."""
+    first = calls(("c", "look", {"what": "a"}))
+    hands = calls(("d", "look", {"what": "b"}), ("h", "transfer_to_bob", {}))
+    alice = Agent("alice", ScriptedModel([first, hands]), tools=[look], middleware=[ByTool()])
+    bob = Agent("bob", ScriptedModel(["hi", "hi again"]))
+    swarm, store = Swarm("s", agents=[alice, bob], history="full"), MemoryStore()
+    result = await swarm.run("x", store=store, conversation="c")
+    again = await swarm.run("y", store=store, conversation="c")
+
+    for messages in (result.messages, again.messages):
+        assert [texts(m) for m in messages if m.advice] == [["Mind look."]]
+        check_answered(list(messages))
+
+
+async def test_a_tool_in_a_process_advises() -> None:
+    """The method is the same there."""
+    model = ScriptedModel([calls(("c", "distant", {})), "done"])
+    told = tool(isolation="process", name="distant")(advise_from_afar)
+    result = await Agent("a", model, tools=[told]).run("x")
+
+    assert texts(result.messages[3]) == ["From afar."]

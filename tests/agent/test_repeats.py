@@ -144,8 +144,10 @@ async def test_a_tool_that_is_repeatable_does_not_count() -> None:
         return "not yet"
 
     class Ready:
-        name, description, parameters = "waits", "Wait.", None
-        repeatable = True
+        name, description, repeatable = "waits", "Wait.", True
+
+        def __init__(self) -> None:
+            self.parameters: dict[str, Any] = {}
 
         async def execute(self, ctx: Any, arguments: dict[str, Any]) -> str:
             return "not yet"
@@ -159,7 +161,7 @@ async def test_a_tool_that_is_repeatable_does_not_count() -> None:
         result = await Agent("a", model, tools=[each]).run("x")
         assert (result.stop_reason, nudges(result.messages)) == ("answer", [])
     with pytest.raises(InvalidTool, match="repeatable"):
-        Tool.from_schema("x", "X.", None, lambda a: "", repeatable="yes")
+        Tool.from_schema("x", "X.", None, str, repeatable="yes")
 
 
 async def test_the_calls_of_a_turn_are_a_set() -> None:
@@ -288,7 +290,7 @@ def test_the_count_by_turns(turns: list[list[tuple[dict[str, Any], int]]]) -> No
     registry = ToolRegistry([search])
     repeats, history = Repeats(10**6, registry), list[Message]()
     for number, turn in enumerate(turns):
-        made, results = [], []
+        made, results = list[ToolCall](), list[ToolResult]()
         for place, (given_, found) in enumerate(turn):
             text = json.dumps(given_, ensure_ascii=bool(place % 2), indent=number % 3 or None)
             made.append(ToolCall(f"{number}.{place}", "search", text))
@@ -301,8 +303,8 @@ def test_the_count_by_turns(turns: list[list[tuple[dict[str, Any], int]]]) -> No
         if each != sets[-1]:
             break
         expected += 1
-    assert repeats._count == expected
+    assert repeats.count == expected
 
     recalled = Repeats(10**6, registry)
     recalled.recall([Message.user("x"), *history], len(turns))
-    assert recalled._count == expected
+    assert recalled.count == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 
 import pytest
@@ -24,7 +25,7 @@ def titles(prompt: Prompt) -> list[str]:
 
 def test_the_order_of_sections_is_always_the_same() -> None:
     """S78: whatever the order of the calls; one's own come last, in the order of the calls."""
-    steps = [
+    steps: list[Callable[[Prompt], Prompt]] = [
         lambda p: p.example("1", "2"),
         lambda p: p.output_format("JSON"),
         lambda p: p.role("You count."),

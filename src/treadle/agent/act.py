@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from treadle.agent.advice import hint
 from treadle.agent.approval import pending_call
 from treadle.agent.calls import Answers
 from treadle.agent.close_out import CloseOut
@@ -95,8 +96,8 @@ class Actor:
             ending = Ending(stop_reason="answer", output=self._value_of((accepted,))[0])
         if ending is None and not limited:
             ending = self._look_back(ordinary)
-        elif ending is not None and ending.stop_reason == "answer" and not work.hears_more:
-            work.forget_advice()
+        elif ending is not None and ending.stop_reason == "answer":
+            self._forget_advice()
         work.close_answers()
         if rejected and self.repairs > MOST_REPAIRS and ending is None:
             raise OutputInvalid(
@@ -212,6 +213,12 @@ class Actor:
             standing.wait(outcome.asked)
             plan.waiting.add(call_id)
 
+    def _forget_advice(self) -> None:
+        """The calls have answered: nobody is left to be advised, unless messages wait."""
+        work = self._work
+        if work.answers is not None and not (work.mail.keeps_going and work.budget.turns_left()):
+            work.answers.advice.clear()
+
     def _look_back(self, calls: Sequence[ToolCall]) -> Ending | None:
         """Tell the model when it repeats itself, or what is left; end a run that gets nowhere."""
         work, repeats = self._work, self.repeats
@@ -222,10 +229,10 @@ class Actor:
         if repeats.reason:
             return Ending(stop_reason="loop", reason=repeats.reason)
         if repeats.nudge and work.budget.turns_left():
-            work.advise(repeats.nudge)
+            hint(work, repeats.nudge)
         note = self.close_out.note()
         if note:
-            work.advise(note, "limits")
+            hint(work, note, "limits")
         return None
 
     def _raise_fatal(self, outcomes: Iterable[ToolOutcome], *, failed: bool) -> None:

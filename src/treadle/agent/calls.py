@@ -14,6 +14,7 @@ from treadle.messages import Message, Part, Text, ToolCall, ToolResult
 from treadle.open_calls import advised, interrupted
 from treadle.tools.arguments import ArgumentsInvalid, parse_arguments
 from treadle.tools.names import safe_name
+from treadle.tools.outcome import ToolOutcome
 from treadle.values import clean
 
 
@@ -111,6 +112,12 @@ class Answers:
         self.begun = begun
         self.results: dict[str, ToolResult] = {}
         self.advice: list[tuple[str, tuple[str, ...]]] = []
+
+    def take(self, outcome: ToolOutcome) -> None:
+        """Take in what became of a call, and what is advised about it."""
+        self.results[outcome.call.id] = outcome.result
+        if outcome.advice:
+            self.advice.append((outcome.call.id, outcome.advice))
 
     @property
     def missing(self) -> list[ToolCall]:

@@ -28,7 +28,7 @@ class Final:
     @property
     def goes_on(self) -> bool:
         """Whether messages wait that the run takes another turn for, instead of ending."""
-        return self._work.hears_more
+        return self._work.mail.keeps_going and bool(self._work.budget.turns_left())
 
     async def answer(self, reply: ModelReply, stop_reason: StopReason) -> Ending | None:
         """Take a reply without calls as the answer; None when the model was asked to repair it."""

@@ -204,7 +204,7 @@ class Recorder:
             asks=asks,
             given=given,
         )
-        advice = self.advice(outcome.advice, outcome.call.id, at) if outcome.advice else ()
+        advice = self.advice(outcome.advice, outcome.call.id) if outcome.advice else ()
         await self._append([*outcome.audit, entry, *advice, *self._begun(begun, at)])
 
     async def calls_began(self, call_ids: Sequence[str], *before: AnyEntry) -> None:
@@ -253,16 +253,11 @@ class Recorder:
         self.ledger.inbox.put(message.id, message.message)
 
     def advice(
-        self,
-        texts: tuple[str, ...],
-        call_id: str = "",
-        at: datetime | None = None,
-        *,
-        about: About = "",
+        self, texts: tuple[str, ...], call_id: str = "", *, about: About = ""
     ) -> list[AnyEntry]:
         """Build the entry that tells the model something beside the results of its calls."""
-        told = {"texts": texts, "call_id": call_id, "about": about}
-        return [AdviceGiven(run_id=self.start.run_id, at=at or _now(), **told)]
+        at, run_id = _now(), self.start.run_id
+        return [AdviceGiven(run_id=run_id, at=at, texts=texts, call_id=call_id, about=about)]
 
     def _state(self, writes: Sequence[StateWrite]) -> list[AnyEntry]:
         if not writes:

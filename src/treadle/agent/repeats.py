@@ -18,20 +18,20 @@ class Repeats:
 
     The calls of one turn are one set: their order does not matter, nor how their JSON is written.
     `most` is when the run stops, None for never; the model is told after half as many. Calls of
-    tools that are `repeatable` do not count.
+    tools that are `repeatable` do not count. `count` is for how many turns it has been the same.
     """
 
-    __slots__ = ("_before", "_count", "_most", "_registry")
+    __slots__ = ("_before", "_most", "_registry", "count")
 
     def __init__(self, most: int | None, registry: ToolRegistry) -> None:
         self._most = most
         self._registry = registry
         self._before: tuple[Pair, ...] = ()
-        self._count = 0
+        self.count = 0
 
     def forget(self) -> None:
         """Somebody has spoken to the model: what it does next is no repetition."""
-        self._before, self._count = (), 0
+        self._before, self.count = (), 0
 
     def recall(self, history: Sequence[Message], turns: int) -> None:
         """Count what the newest of these turns have done, as a run that goes on has to."""
@@ -56,18 +56,18 @@ class Repeats:
             return
         pairs = self._counting(calls, results)
         if pairs and _are_alike(pairs, self._before):
-            self._count += 1
+            self.count += 1
         else:
-            self._before, self._count = pairs, 1 if pairs else 0
+            self._before, self.count = pairs, 1 if pairs else 0
 
     @property
     def nudge(self) -> str:
         """What the model is told now, "" for nothing."""
         most = self._most
-        if most is None or self._count != max(2, (most + 1) // 2) or self._count >= most:
+        if most is None or self.count != max(2, (most + 1) // 2) or self.count >= most:
             return ""
         return (
-            f"You have made the same call {self._count} times in a row ({self._names}), with the "
+            f"You have made the same call {self.count} times in a row ({self._names}), with the "
             "same result each time. Making it again will not change that: try something else, or "
             "answer with what you know."
         )
@@ -75,10 +75,10 @@ class Repeats:
     @property
     def reason(self) -> str:
         """Why the run has to stop, "" while it may go on."""
-        if self._most is None or self._count < self._most:
+        if self._most is None or self.count < self._most:
             return ""
         return (
-            f"The model made the same call {self._count} times in a row ({self._names}), with the "
+            f"The model made the same call {self.count} times in a row ({self._names}), with the "
             "same result each time."
         )
 

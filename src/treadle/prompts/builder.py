@@ -17,23 +17,25 @@ class Prompt:
     prompt = Prompt().role("You review code.").constraints("Be brief.", "Name the line.")
     prompt.example("x = x", "Line 1 assigns x to itself.").objective("Find mistakes.")
     print(prompt)
-    #> ## Role
-    #>
-    #> You review code.
-    #>
-    #> ## Objective
-    #>
-    #> Find mistakes.
-    #>
-    #> ## Constraints
-    #>
-    #> - Be brief.
-    #> - Name the line.
-    #>
-    #> ## Examples
-    #>
-    #> 1. Input: x = x
-    #>    Output: Line 1 assigns x to itself.
+    '''
+    ## Role
+
+    You review code.
+
+    ## Objective
+
+    Find mistakes.
+
+    ## Constraints
+
+    - Be brief.
+    - Name the line.
+
+    ## Examples
+
+    1. Input: x = x
+       Output: Line 1 assigns x to itself.
+    '''
     ```
 
     The sections are Role, Objective, Context, Instructions, Constraints, Input, Output Format and

@@ -160,6 +160,7 @@ class ToolRunner:
             advice = tuple(text for ctx in tries for text in ctx.advice)
             gathered = {"usage": usage, "writes": writes, "advice": advice}
             outcome = replace(outcome, links=tuple(links), **gathered)
+            outcome = _whole(outcome, tries, links)
         if audit:
             outcome = replace(outcome, audit=tuple(audit))
         note = self.notes.pop(call.id, None) if self.notes else None
@@ -366,6 +367,13 @@ def _used(tries: Sequence[RunContext]) -> tuple[Usage, tuple[StateWrite, ...]]:
     for ctx in tries:
         usage, writes = usage + ctx.added_usage, (*writes, *ctx.writes)
     return usage, writes
+
+
+def _whole(outcome: ToolOutcome, tries: list[RunContext], links: list[ToolResult]) -> ToolOutcome:
+    """Return the outcome with what all tries used, wrote and advised."""
+    usage, writes = _used(tries)
+    advice = tuple(text for ctx in tries for text in ctx.advice)
+    return replace(outcome, usage=usage, writes=writes, links=tuple(links), advice=advice)
 
 
 def _shown(arguments: dict[str, Any]) -> dict[str, Any]:
