@@ -245,6 +245,9 @@ class View(Dialogue):
         self.ended(entry.stop_reason)
         self.runs[entry.run_id].end(entry, self.revision)
 
+    def _nothing(self, entry: AnyEntry) -> None:
+        """Nothing follows from it."""
+
     _how: ClassVar[dict[type, Callable[[View, Any], None]]] = {
         RunBegan: _began,
         RunResumed: _resumed,
@@ -268,7 +271,7 @@ class View(Dialogue):
         Forked: _forked,
         RunSuspended: _suspended,
         RunEnded: _ended,
-        **dict.fromkeys((ChildBegan, ChildEnded, StepBegan, UnknownEntry), lambda *_: None),
+        **dict.fromkeys((ChildBegan, ChildEnded, StepBegan, UnknownEntry), _nothing),
     }
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from treadle.agent.advice import tell
 from treadle.agent.ask import Asker
 from treadle.agent.calls import Answers
 from treadle.agent.mail import Mail
 from treadle.agent.nesting import Nesting
 from treadle.agent.recorder import Recorder
 from treadle.agent.setup import RunStart
-from treadle.journal import About, AnyEntry, MessageAdded
+from treadle.journal import AnyEntry, MessageAdded
 from treadle.limits import Budget
 from treadle.messages import Message, Thread
-from treadle.open_calls import advised
 from treadle.ports.context import RunContext
 from treadle.ports.model import ModelReply
 from treadle.tools.outcome import ToolOutcome
@@ -47,28 +47,10 @@ class Saying(Nesting):
         if reply.message.parts:
             self.thread.append(reply.message)
             self.answers = answers
-        if self.ctx.advice:
-            after = (*self._tell(self.ctx.take_advice()), *after)
+        after = (*tell(self, self.ctx.take_advice()), *after)
         if self.recorder is not None:
             begun = answers.begun if answers is not None else ()
             await self.recorder.replied(reply, begun, *after)
-
-    def _tell(self, texts: tuple[str, ...], about: About = "") -> Sequence[AnyEntry]:
-        """Tell the model something after the results of its calls, now if it made none."""
-        if self.answers is not None:
-            self.answers.advice.append(("", texts))
-        else:
-            self.thread.extend(advised((), [("", texts)]))
-        return () if self.recorder is None else self.recorder.advice(texts, about=about)
-
-    def advise(self, text: str, about: About = "") -> None:
-        """Tell the model something of the loop's own; it is written with whatever comes next.
-
-        A process that dies before that says it again: it follows from the history.
-        """
-        for entry in self._tell((text,), about):
-            if self.recorder is not None:
-                self.recorder.hold(entry)
 
     async def say_and_add(self, reply: ModelReply, message: Message) -> None:
         """Put a reply into the history with what the loop says to it, in one write."""
@@ -95,9 +77,7 @@ class Saying(Nesting):
         """Take in the outcome of a call that ran; one that runs `again` is counted already."""
         if outcome.asked is None and outcome.paused is None:
             if self.answers is not None:
-                self.answers.results[outcome.call.id] = outcome.result
-                if outcome.advice:
-                    self.answers.advice.append((outcome.call.id, outcome.advice))
+                self.answers.take(outcome)
             if not self.path:
                 self.tool_results += (*outcome.links, outcome.result)
             else:
@@ -110,20 +90,10 @@ class Saying(Nesting):
     async def answer(self, outcome: ToolOutcome) -> None:
         """Take in the outcome of a call that did not run, and write it."""
         if self.answers is not None:
-            self.answers.results[outcome.call.id] = outcome.result
+            self.answers.take(outcome)
         self.keep(outcome.result)
         if self.recorder is not None:
             await self.recorder.call_ended(outcome, ())
-
-    @property
-    def hears_more(self) -> bool:
-        """Whether messages wait that the run takes another turn for, instead of ending."""
-        return self.mail.keeps_going and bool(self.budget.turns_left())
-
-    def forget_advice(self) -> None:
-        """The run ends with an answer: nobody is left to be advised."""
-        if self.answers is not None:
-            self.answers.advice.clear()
 
     def close_answers(self) -> None:
         """Put the results of the reply into the thread, in the order of its calls."""

@@ -53,7 +53,7 @@ def choose(turns: Sequence[Turn], room: Room, keeping: Keeping) -> Choice:
     left = sum(turn.tokens for turn in turns)
     recent = _recent(turns, room, keeping.recent)
     always = _always(turns)
-    free = [n for n, turn in enumerate(turns) if n not in always]
+    free = [n for n in range(len(turns)) if n not in always]
     open_to_all = [n for n in free if turns[n].kind not in keeping.protected]
     gone: set[int] = set()
 

@@ -108,9 +108,9 @@ def _kinds(given: Iterable[Any]) -> tuple[Any, ...]:
 def _check_number(name: str, value: Any, kind: type, least: float, most: float | None) -> None:
     if value is None and name != "trigger":
         return
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    fits = whole if kind is int else whole or isinstance(value, float)
-    if not fits or not least <= value or (most is not None and value > most):
+    kinds = int if kind is int else (int, float)
+    fits = isinstance(value, kinds) and not isinstance(value, bool)
+    if not (fits and least <= value and (most is None or value <= most)):
         wanted = "a whole number" if kind is int else "a share"
         upto = f" from {least:g}" if most is None else f" from {least:g} to {most:g}"
         raise ConfigError(f"{name}={value!r:.60}: give {wanted}{upto}.")

@@ -118,7 +118,8 @@ class ToolRunner:
         if self._journal is not None:
             await self._journal.call_ended(outcome, begun)
         if outcome.asked is not None and self._watch.live:
-            told = _asked(outcome.call, outcome.asked)
+            call, asked = outcome.call, outcome.asked
+            told = (asked.key, call.name, call.arguments, asked.reason, asked.schema)
             self._watch.emit(ApprovalRequested, self._parent_span, None, *told)
 
     def refuse(self, call: ToolCall, text: str, stage: Stage) -> ToolOutcome:
@@ -156,10 +157,6 @@ class ToolRunner:
                 break
             outcome = await self._run_link(call, link, tries)
         if links or len(tries) > 1 or tries[0].touched:
-            usage, writes = _used(tries)
-            advice = tuple(text for ctx in tries for text in ctx.advice)
-            gathered = {"usage": usage, "writes": writes, "advice": advice}
-            outcome = replace(outcome, links=tuple(links), **gathered)
             outcome = _whole(outcome, tries, links)
         if audit:
             outcome = replace(outcome, audit=tuple(audit))
@@ -399,7 +396,3 @@ def _control(tool: Tool, value: object) -> Control | None:
     if isinstance(value, Control):
         return value
     return Interrupt(f"Tool {tool.name!r} interrupts the run.") if tool.interrupt else None
-
-
-def _asked(call: ToolCall, asked: ApprovalAsked) -> tuple[Any, ...]:
-    return asked.key, call.name, call.arguments, asked.reason, asked.schema
