@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Treadle
 from tests.skills.folders import skill_in
+from treadle.skills.fields import KNOWN
 
 
 def test_skills_are_listed(treadle: Treadle, tmp_path: Path) -> None:
@@ -51,8 +52,7 @@ def test_every_problem_is_told_with_file_and_line(treadle: Treadle, tmp_path: Pa
     assert ended.out.splitlines() == [
         f"{file}:2: The name is to be in lower case.",
         f"{file}:2: The folder 'bad' is not called 'Bad'.",
-        f"{file}:3: `version` is no field; there are name, description, license, compatibility, "
-        "metadata, allowed-tools.",
+        f"{file}:3: `version` is no field; there are {', '.join(KNOWN)}.",
         f"{file}:4: `description` has 1025 characters; it may have 1024.",
     ]
     assert ended.err == "2 skills, 1 with problems\n"
