@@ -26,7 +26,7 @@ result = agent.run_sync("119 euros from Germany, of which 19 are VAT. Is that ri
 
 print(*model.requests[0].system.splitlines()[1:], sep="\n")
 # > - haiku: Write a haiku. Use when a short poem is asked for.
-# > - invoice-check: Check an invoice before it is paid. Use when somebody asks whether an invoice is right.
+# > - invoice-check: Check an invoice. Use before one is paid, or when somebody asks about it.
 for each in result.tool_results:
     print(each.name, "->", each.text.splitlines()[-1])
 # > load_skill -> references/rates.md

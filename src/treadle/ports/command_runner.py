@@ -12,9 +12,10 @@ Ending = Literal["exited", "timed_out", "stopped", "not_started"]
 class Command(Struct, frozen=True, kw_only=True):
     """One shell command: `sh -c text`, without input.
 
-    `workspace` is the folder that it may change and `folder` where it begins, in or below that;
-    both are absolute and without links. It ends after `seconds`. Of its output, both streams in
-    their order, at most `max_output` bytes are kept: the head and the tail.
+    `workspace` is the folder that it may change, or only read when that is `read_only`, and
+    `folder` where it begins, in or below that; both are absolute and without links. It ends after
+    `seconds`. Of its output, both streams in their order, at most `max_output` bytes are kept: the
+    head and the tail.
     """
 
     text: str
@@ -22,6 +23,7 @@ class Command(Struct, frozen=True, kw_only=True):
     folder: str
     seconds: float
     max_output: int
+    read_only: bool = False
 
 
 class CommandEnd(Struct, frozen=True, kw_only=True):

@@ -149,9 +149,10 @@ class Sandbox:
     def _folders(self, command: Command) -> tuple[list[str], list[str]]:
         """Return what a command may read, and what it may change, too."""
         own = [command.workspace]
+        read_only = self.read_only or command.read_only
         return (
-            [*map(str, self.readable), *(own if self.read_only else [])],
-            [*map(str, self.writable), *([] if self.read_only else own)],
+            [*map(str, self.readable), *(own if read_only else [])],
+            [*map(str, self.writable), *([] if read_only else own)],
         )
 
     def _plan_of(self, backend: Around, command: Command) -> SandboxPlan:

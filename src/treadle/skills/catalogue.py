@@ -13,6 +13,7 @@ from treadle.errors import ConfigError, DuplicateTool
 from treadle.messages import Message, ToolCall, ToolResult
 from treadle.skills.files import files_of
 from treadle.skills.loader import load_skills, read_again
+from treadle.skills.scripts import script_tool
 from treadle.skills.skill import Skill, Skills
 from treadle.skills.tools import loading_tool, reading_tool
 from treadle.tools.names import LOAD_SKILL, READ_SKILL_FILE, safe_name
@@ -129,6 +130,8 @@ class Catalogue:
             reading.append(loading_tool(self))
         if self._root or any(skill.folder for skill in self._given):
             reading.append(reading_tool(self))
+        if any(skill.folder and skill.sandbox is not None for skill in self._given):
+            reading.append(script_tool(self))
         for each in reading:
             if each.name in self.base:
                 raise DuplicateTool(

@@ -8,9 +8,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from treadle.errors import ConfigError, MissingExtra, SkillInvalid, ToolError
+from treadle.ports.command_runner import CommandRunner
 from treadle.skills.fields import SkillFields, understood
 from treadle.skills.front_matter import read_front_matter
 from treadle.skills.problems import Broken, NeedsYaml, Problem
@@ -25,10 +26,16 @@ MOST_BYTES = 1_000_000
 """How large a SKILL.md may be."""
 
 
-def load_skill(path: str | PathLike[str], *, load: Load = "on_demand") -> Skill:
+def load_skill(
+    path: str | PathLike[str],
+    *,
+    load: Load = "on_demand",
+    sandbox: CommandRunner | Literal["auto"] | None = None,
+) -> Skill:
     """Read a skill from its folder, which has a SKILL.md.
 
-    What breaks the specification and can be lived with is logged.
+    What breaks the specification and can be lived with is logged. With a `sandbox` the model may
+    run its scripts in there, else not at all.
 
     Raises:
         SkillInvalid: the folder or its SKILL.md is none; the message has each file and line.
@@ -43,7 +50,12 @@ def load_skill(path: str | PathLike[str], *, load: Load = "on_demand") -> Skill:
     for each in problems:
         log.log(logging.INFO if each.minor else logging.WARNING, "%s", told_of(file, each))
     return Skill(
-        load=load, folder=place.root, stamp=stamp, **_told(fields), instructions=clean(body)
+        load=load,
+        folder=place.root,
+        sandbox=sandbox,
+        stamp=stamp,
+        **_told(fields),
+        instructions=clean(body),
     )
 
 
@@ -52,6 +64,7 @@ def load_skills(
     *,
     exclude: Collection[str] = (),
     load: Load = "on_demand",
+    sandbox: CommandRunner | Literal["auto"] | None = None,
 ) -> list[Skill]:
     """Read the skills that stand in a folder, each in one of its own, by the folders' names.
 
@@ -72,7 +85,7 @@ def load_skills(
         if name in exclude:
             continue
         try:
-            skill = load_skill(os.path.join(root, name), load=load)
+            skill = load_skill(os.path.join(root, name), load=load, sandbox=sandbox)
         except SkillInvalid as error:
             log.warning("A skill is left out. %s", error)
             continue

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, Literal
 
 from treadle.errors import ConfigError
+from treadle.ports.command_runner import CommandRunner
 from treadle.ports.tool import ToolProtocol, ToolSource
 from treadle.skills.fields import name_problems
 from treadle.tools.tool import Tool
@@ -41,7 +42,8 @@ class Skill:
     are in the prompt and the tools are there from the beginning.
 
     `allowed_tools` are the tools that the skill is meant to be carried out with. The model is told
-    of them; they give the agent no tool and no call a yes.
+    of them; they give the agent no tool and no call a yes. Scripts of a `folder` are run only in a
+    `sandbox`.
 
     Raises:
         ConfigError: the name cannot be one, there is no description, or an option is wrong.
@@ -57,6 +59,7 @@ class Skill:
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     allowed_tools: tuple[str, ...] = ()
     folder: str = ""
+    sandbox: CommandRunner | Literal["auto"] | None = None
     stamp: Stamp | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -70,6 +73,8 @@ class Skill:
         if not self.description.strip():
             raise ConfigError(f"Skill {self.name!r} has no description: say when it is of use.")
         check_load(self.load)
+        if self.sandbox is not None:
+            check_sandbox(self.sandbox)
         for name in ("tools", "allowed_tools"):
             value: Any = getattr(self, name)
             if type(value) not in (list, tuple):
@@ -89,6 +94,17 @@ def check_load(load: object) -> None:
     """
     if load not in ("on_demand", "eager"):
         raise ConfigError(f"load={load!r:.60} is none of 'on_demand', 'eager'.")
+
+
+def check_sandbox(sandbox: object) -> None:
+    """Refuse what cannot run scripts.
+
+    Raises:
+        ConfigError: with the value.
+    """
+    runs = callable(getattr(sandbox, "run", None)) and not isinstance(sandbox, type)
+    if sandbox != "auto" and not runs:
+        raise ConfigError(f"sandbox={sandbox!r:.60}: give a Sandbox(), or 'auto'.")
 
 
 def check_skills(given: Any) -> None:

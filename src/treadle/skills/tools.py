@@ -29,7 +29,7 @@ def loading_tool(known: Known) -> Tool:
     """Return the tool `load_skill`: a skill's instructions, and which files it has."""
 
     def load(arguments: dict[str, Any]) -> str:
-        return _loaded(read_again(_skill(known, arguments["name"])))
+        return _loaded(read_again(found_skill(known, arguments["name"])))
 
     return Tool.from_schema(
         LOAD_SKILL,
@@ -51,7 +51,7 @@ def reading_tool(known: Known) -> Tool:
     """Return the tool `read_skill_file`: the text of one file of a skill."""
 
     def read(arguments: dict[str, Any]) -> str:
-        skill = _skill(known, arguments["skill"])
+        skill = found_skill(known, arguments["skill"])
         if not skill.folder:
             raise ToolError(f"Skill {skill.name!r} has no files.")
         return read_file(skill, arguments["path"])
@@ -75,7 +75,7 @@ def reading_tool(known: Known) -> Tool:
     )
 
 
-def _skill(known: Known, name: str) -> Skill:
+def found_skill(known: Known, name: str) -> Skill:
     """Return the skill of exactly this name; a name is never taken for a path."""
     found = known.skills.get(name)
     if found is None:

@@ -25,6 +25,7 @@ DEFAULT_POLICIES: Mapping[Source, ClashPolicy] = MappingProxyType(
 )
 
 LOAD_SKILL, READ_SKILL_FILE = "load_skill", "read_skill_file"
+RUN_SKILL_SCRIPT = "run_skill_script"
 SKILL_TOOLS = frozenset((LOAD_SKILL, READ_SKILL_FILE))
 """The tools that read skills: what they gave is kept when old calls are compacted."""
 

@@ -45,7 +45,7 @@ def bash_tool(workspace: Root = ".", *, sandbox: Where = "auto") -> Tool:
             seconds=seconds,
             max_output=MOST_OUTPUT,
         )
-        return _told(await runner.run(asked), seconds)
+        return told_end(await runner.run(asked), seconds)
 
     return tool(timeout=None, parallel=False, max_output=MOST_OUTPUT + 1000)(bash)
 
@@ -66,7 +66,12 @@ def check_command(command: str) -> None:
         )
 
 
-def _told(end: CommandEnd, seconds: float) -> str:
+def told_end(end: CommandEnd, seconds: float) -> str:
+    """Return what a model is told of a command that has run.
+
+    Raises:
+        ToolError: it did not run to its end.
+    """
     gap = "\n" if end.output and not end.output.endswith("\n") else ""
     if end.ending == "not_started":
         raise ToolError(f"The command could not be started: {end.reason}.")
