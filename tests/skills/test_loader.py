@@ -273,7 +273,7 @@ class TestWithoutYaml:
         head = (
             "# first\nname: 'tax-help' # its name\ndescription: VAT #1, and more # but not this\n"
             'license: "MIT"\n\nmetadata:\n  version: "1.0"\n  # so\n'
-            "allowed-tools:\n  - Read\n- Write"
+            "allowed-tools:\n- Read\n- Write"
         )
         skill = load_skill(skill_in(tmp_path, head=head))
 

@@ -10,7 +10,8 @@ from treadle.skills.problems import Broken, Field, NotPlain
 KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?")
 ITEM = re.compile(r"-[ \t]+(.*)")
 COMMENT = re.compile(r"(?:^|[ \t])#.*")
-NOT_PLAIN = tuple("[]{}&*!|>%@`,?")
+MARK = re.compile(r"[-?:](?:[ \t]|$)")
+NOT_PLAIN = tuple("[]{}&*!|>%@`,")
 """What a value that is more than its text begins with, in YAML."""
 
 
@@ -25,10 +26,12 @@ def read_plain(head: Sequence[str], first: int) -> tuple[dict[str, Field], list[
     """
     lines = _Lines()
     for number, line in enumerate(head, first):
+        if not line.isprintable():
+            raise NotPlain(number, "A line has tabs, or what cannot be printed.")
         if not COMMENT.sub("", line).strip():
             continue
         if line[0] in " \t" or ITEM.fullmatch(line.rstrip()):
-            lines.add_below(line.strip(), number)
+            lines.add_below(line.rstrip(), number)
         else:
             lines.add(line.rstrip(), number)
     return lines.fields(), lines.colons
@@ -42,6 +45,7 @@ class _Lines:
         self._texts: dict[str, Field] = {}
         self._below: dict[str, tuple[dict[str, str], list[str]]] = {}
         self._open = ""
+        self._indent = ""
 
     def add(self, line: str, number: int) -> None:
         """Take a line with a key."""
@@ -58,10 +62,19 @@ class _Lines:
         """Take a line that belongs to the key before it."""
         if not self._open:
             raise NotPlain(number, "A line does not belong to a key.")
+        text = line.strip()
+        indent = line[: -len(text)]
+        if self._open not in self._below:
+            self._indent = indent
         mapping, items = self._below.setdefault(self._open, ({}, []))
-        item, pair = ITEM.fullmatch(line), KEY.fullmatch(line)
+        item, pair = ITEM.fullmatch(text), KEY.fullmatch(text)
+        if indent != self._indent:
+            raise NotPlain(number, "A line is not below the one before it.")
         if item and not mapping:
-            items.append(_scalar(item[1], number, self.colons))
+            colons: list[int] = []
+            items.append(_scalar(item[1], number, colons))
+            if colons:
+                raise NotPlain(number, "An item is more than its text.")
         elif pair and pair[2] and pair[1] not in mapping and not items:
             mapping[pair[1]] = _scalar(pair[2], number, self.colons)
         else:
@@ -86,7 +99,7 @@ def _scalar(text: str, number: int, colons: list[int]) -> str:
         if len(closed) < 2 or closed[-1] != quote or quote in inner or "\\" in inner:
             raise NotPlain(number, "A value in quotes is not a simple one.")
         return inner
-    if value.startswith(NOT_PLAIN):
+    if value.startswith(NOT_PLAIN) or MARK.match(value):
         raise NotPlain(number, "A value is more than its text.")
     if ": " in value or ":\t" in value or value.endswith(":"):
         colons.append(number)
