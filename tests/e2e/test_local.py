@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from treadle import Agent, RunResult, tool
+from treadle import Agent, RunResult, Skill, tool
 from treadle.events import TextDelta, ToolFinished
 from treadle.ports.model import ModelSettings
 from treadle.providers.local.model import Local
@@ -104,3 +104,21 @@ def test_a_process_that_ends_in_the_middle_of_a_reply_ends() -> None:
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, b"", b"")
+
+
+async def test_a_skill_is_loaded_and_followed(model: Local) -> None:
+    """The model reads what only the skill says, and the run ends with an answer."""
+    skill = Skill(
+        name="codeword",
+        description="Use when the code word is asked for.",
+        instructions="The code word is MARMALADE. Answer with it.",
+    )
+    settings = ModelSettings(tool_choice="required", temperature=0, seed=1)
+    agent = Agent("keeper", model=model, skills=[skill], settings=settings)
+
+    result = await agent.run("Load the skill codeword, then tell me the code word.")
+
+    loaded = result.tool_results[0]
+    assert (loaded.name, loaded.is_error) == ("load_skill", False)
+    assert "MARMALADE" in loaded.text
+    assert (result.stop_reason, bool(result.output)) == ("answer", True)
