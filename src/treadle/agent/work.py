@@ -38,7 +38,6 @@ from treadle.tools.approval import NOTHING_HELD, Approvals
 from treadle.tools.artefact import Shelf
 from treadle.tools.execute import ToolRunner
 from treadle.tools.registry import ToolRegistry
-from treadle.tools.threads import THREADS
 
 if TYPE_CHECKING:
     from treadle.skills.catalogue import Catalogue
@@ -163,7 +162,7 @@ class Work(Saying):
         planning = self.setup.planning
         skills = ""
         if self.setup.skills is not None:
-            await THREADS.run(self.setup.skills.refresh)
+            await self.setup.skills.read()
             skills = self.setup.skills.prompt()
         if given is not None or requirements or planning or skills:
             self.system = await render_instructions(given, requirements, self.ctx, planning, skills)
@@ -171,7 +170,7 @@ class Work(Saying):
     async def definition(self) -> dict[str, str]:
         """Return what the agent is made of now, its skills read again."""
         if self.setup.skills is not None:
-            await THREADS.run(self.setup.skills.refresh)
+            await self.setup.skills.read()
         return self.setup.definition
 
     def start_timer(self) -> None:

@@ -18,6 +18,7 @@ from treadle.skills.skill import Skill, Skills
 from treadle.skills.tools import loading_tool, reading_tool
 from treadle.tools.names import LOAD_SKILL, READ_SKILL_FILE, safe_name
 from treadle.tools.registry import ToolRegistry, short_hash
+from treadle.tools.threads import THREADS
 from treadle.tools.tool import Tool, as_tool
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,11 @@ class Catalogue:
     def skills(self) -> Mapping[str, Skill]:
         """The skills as they were last read, by name."""
         return self._standing.skills
+
+    async def read(self) -> None:
+        """Read again what has changed on the disk, in a thread; see `refresh`."""
+        if self._root or any(skill.folder for skill in self._given):
+            await THREADS.run(self.refresh)
 
     def refresh(self) -> None:
         """Read again what has changed on the disk.
