@@ -26,10 +26,12 @@ from treadle import (
     FileStore,
     Limits,
     MemoryStore,
+    Middleware,
     ModelError,
     ModelSettings,
     PendingCall,
     Price,
+    Prompt,
     Receipt,
     Retry,
     RunContext,
@@ -59,7 +61,7 @@ from treadle.tools.tool import OPTION_FIELDS
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
 NOTE = "This page is made from the code by `tools/regenerate.py`."
-OF_THE_LOOP = {"added_usage", "close", "touched", "writes"}
+OF_THE_LOOP = {"added_usage", "advice", "close", "take_advice", "touched", "writes"}
 """Members of `RunContext` that are there for the loop."""
 
 Cells = tuple[str, ...]
@@ -78,6 +80,8 @@ def agents_page() -> str:
         section(Run, table(("Member", "What it is"), members_of(Run))),
         section(RunResult, table(("Field", "Type", "Default"), settings_of(RunResult))),
         section(Usage, table(("Field", "Type", "Default"), settings_of(Usage))),
+        section(Prompt, table(("Method", "What it does"), members_of(Prompt))),
+        section(Middleware, table(("Hook", "What it does"), members_of(Middleware))),
     )
 
 

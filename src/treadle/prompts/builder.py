@@ -9,7 +9,7 @@ from treadle.values import clean
 
 
 class Prompt:
-    """A prompt in sections. Give it as `instructions=`, as an input, or call `render`.
+    """A prompt in sections. Give it as `instructions=`, or call `render` for its text.
 
     ```python
     from treadle import Prompt
