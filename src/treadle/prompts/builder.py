@@ -14,28 +14,9 @@ class Prompt:
     ```python
     from treadle import Prompt
 
-    prompt = Prompt().role("You review code.").constraints("Be brief.", "Name the line.")
-    prompt.example("x = x", "Line 1 assigns x to itself.").objective("Find mistakes.")
-    print(prompt)
-    '''
-    ## Role
-
-    You review code.
-
-    ## Objective
-
-    Find mistakes.
-
-    ## Constraints
-
-    - Be brief.
-    - Name the line.
-
-    ## Examples
-
-    1. Input: x = x
-       Output: Line 1 assigns x to itself.
-    '''
+    prompt = Prompt().constraints("Be brief.").role("You review code.")
+    print(" ".join(str(prompt).split()))
+    #> ## Role You review code. ## Constraints - Be brief.
     ```
 
     The sections are Role, Objective, Context, Instructions, Constraints, Input, Output Format and
