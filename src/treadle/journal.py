@@ -22,11 +22,21 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     path: str = ""
 
 
+class PromptSizes(Struct, frozen=True, omit_defaults=True, gc=False):
+    """How many characters stand around a run's history, by what they are for."""
+
+    instructions: int = 0
+    tools: int = 0
+    skills: int = 0
+    output: int = 0
+
+
 class RunBegan(Entry, frozen=True, tag="run.began"):
     """A run started with this input. `history` seeds a new conversation.
 
     `definition` has a short hash for each thing that the agent was made of, so that a resume can
-    tell what has changed. `flow` is whether it is made of steps.
+    tell what has changed. `flow` is whether it is made of steps; `prompt` is what stands around
+    the history.
     """
 
     agent: str
@@ -35,6 +45,7 @@ class RunBegan(Entry, frozen=True, tag="run.began"):
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     definition: dict[str, str] = field(default_factory=dict[str, str])
     flow: bool = False
+    prompt: PromptSizes | None = None
 
 
 class RunResumed(Entry, frozen=True, tag="run.resumed"):

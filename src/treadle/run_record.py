@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from msgspec import UNSET, Struct, UnsetType
 
 from treadle.events import StopReason
-from treadle.journal import CancelAsked, RunBegan, RunEnded, StepEnded, Verdict
+from treadle.journal import CancelAsked, PromptSizes, RunBegan, RunEnded, StepEnded, Verdict
 from treadle.messages import Message, ToolResult
 from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
@@ -51,6 +51,7 @@ class RunRecord(Struct):
     flow: bool = False
     input: Message | None = None
     before: StepEnded | None = None
+    prompt: PromptSizes | None = None
     told: bool = False
     last_at: datetime | None = None
     part_from: datetime | None = None
@@ -81,6 +82,7 @@ class RunRecord(Struct):
             flow=entry.flow,
             input=entry.input if entry.flow else None,
             before=steps[-1] if steps else None,
+            prompt=entry.prompt,
             part_from=entry.at,
         )
 

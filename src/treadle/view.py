@@ -141,10 +141,8 @@ class View(Dialogue):
 
     def _call_ended(self, entry: CallEnded) -> None:
         opened, call_id = self.open, entry.result.call_id
-        if opened is None or call_id in opened.ended:
+        if opened is None or call_id in opened.ended or call_id not in {c.id for c in opened.calls}:
             return  # a second result of one call changes nothing
-        if not any(call.id == call_id for call in opened.calls):
-            return
         opened.ended[call_id] = entry
         if self.children:
             self.children = {k: v for k, v in self.children.items() if v.call_id != call_id}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from treadle.agent.context_use import prompt_sizes
 from treadle.agent.recorder import Recorder
 from treadle.agent.work import Work
 from treadle.errors import ConversationBusy, InvalidInput, RevisionConflict
@@ -71,7 +72,8 @@ async def _begin_in(work: Work, view: View | None) -> None:
         work.written = len(work.ctx.writes)
         given = [*writes, *work.ctx.writes]
         flow = setup.flow is not None
-        await work.recorder.began(setup.agent, setup.definition, given, flow=flow)
+        told = (setup.agent, setup.definition, given)
+        await work.recorder.began(*told, flow=flow, prompt=prompt_sizes(work))
 
 
 def _begin_state(

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 
+from treadle.agent.setup import RunSetup
+from treadle.journal import PromptSizes
 from treadle.messages import Thread
 from treadle.models.calibration import calibration_of
 from treadle.models.tokens import sizes_of
 from treadle.ports.model import ModelProfile, ModelRequest, ToolSpec
+from treadle.run_record import RunRecord
 from treadle.tools.names import SKILL_TOOLS
+from treadle.view import View
+
+_CHARACTERS = 4
+"""Of a token, in common text and in JSON."""
+_NOTHING = PromptSizes()
 
 
 class ContextUse(Struct, frozen=True, kw_only=True):
@@ -37,6 +46,49 @@ class ContextUse(Struct, frozen=True, kw_only=True):
         """All of it."""
         parts = (self.instructions, self.tools, self.skills, self.output, self.history, self.media)
         return sum(parts)
+
+
+class Prompted(Protocol):
+    """The work whose model is told something before its history."""
+
+    system: str
+    of_skills: str
+    setup: RunSetup
+
+
+def prompt_sizes(work: Prompted) -> PromptSizes | None:
+    """Return how long what stands around a run's history is, None for nothing."""
+    reading, tools = work.setup.registry.lengths
+    output, skills = work.setup.output, len(work.of_skills)
+    sizes = PromptSizes(
+        len(work.system) - skills, tools, skills + reading, 0 if output is None else output.length
+    )
+    return None if sizes == _NOTHING else sizes
+
+
+def recorded_use(view: View, record: RunRecord, counted: int) -> ContextUse:
+    """Return what a run's last request took, as its journal tells: `counted` tokens in all.
+
+    What stood around the history is known by its length; it takes its share of what the messages
+    leave of the count.
+    """
+    said = list(view.messages)
+    if said and said[-1].role == "assistant":
+        said.pop()  # it is the reply to the request
+    history = sizes_of(ModelRequest(messages=Thread(said)))
+    around = PromptSizes() if record.prompt is None else record.prompt
+    lengths = (around.instructions, around.tools, around.skills, around.output)
+    tokens = [length / _CHARACTERS for length in lengths]
+    scale = counted / max(1.0, sum(tokens) + history.total) if counted else 1.0
+    instructions, tools, skills, output = (int(each * scale) for each in tokens)
+    return ContextUse(
+        instructions=instructions,
+        tools=tools,
+        skills=skills,
+        output=output,
+        history=int(history.history * scale),
+        media=int(history.media * scale),
+    )
 
 
 class Compacted(Struct, frozen=True):

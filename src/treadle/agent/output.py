@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from msgspec.json import encode as encode_json
+
 from treadle.errors import ConfigError
 from treadle.messages import ToolCall
 from treadle.ports.model import OutputSchema, ToolSpec
@@ -32,18 +34,26 @@ NOT_YET: Any = object()
 class OutputType:
     """One output type: its JSON Schema, and the way from the model's words to a value."""
 
-    __slots__ = ("_decoder", "_partial", "_wrapped", "kind", "schema")
+    __slots__ = ("_decoder", "_length", "_partial", "_wrapped", "kind", "schema")
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
         register_annotation(kind)
         self._decoder = TypeDecoder(kind)
         schema = self._decoder.schema
+        self._length = 0
         self._wrapped = schema.get("type") != "object"
         if self._wrapped:
             schema = _wrap(schema)
         self.schema = schema
         self._partial: Callable[[str], Any] | None = None
+
+    @property
+    def length(self) -> int:
+        """How many characters the schema takes as JSON."""
+        if not self._length:
+            self._length = len(encode_json(self.schema))
+        return self._length
 
     @property
     def output_schema(self) -> OutputSchema:

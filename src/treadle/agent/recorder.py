@@ -27,6 +27,7 @@ from treadle.journal import (
     MessageAdded,
     MessageQueued,
     ModelReplied,
+    PromptSizes,
     RunBegan,
     RunEnded,
     RunResumed,
@@ -130,6 +131,7 @@ class Recorder:
         writes: Sequence[StateWrite],
         *,
         flow: bool = False,
+        prompt: PromptSizes | None = None,
     ) -> None:
         """Write the start of the run, what it finds in the inbox, and the state it was given."""
         start = self.start
@@ -142,6 +144,7 @@ class Recorder:
             metadata=_packed(start.metadata) if start.metadata else {},
             definition=definition,
             flow=flow,
+            prompt=prompt,
         )
         inbox = self.ledger.inbox
         found = () if flow else tuple(inbox.waiting)  # a flow's steps take them in

@@ -172,7 +172,7 @@ def _context(work: Work) -> Callable[[], ContextUse]:
     policy = setup.compaction
     return partial(
         _context_of,
-        (work.thread, work.system, work.specs, setup.output),
+        (work.thread, work.system, work.specs, setup.output, work.of_skills),
         setup.profile,
         work.compacted,
         policy,
@@ -180,12 +180,12 @@ def _context(work: Work) -> Callable[[], ContextUse]:
 
 
 def _context_of(
-    parts: tuple[Thread, str, tuple[ToolSpec, ...], OutputType | None],
+    parts: tuple[Thread, str, tuple[ToolSpec, ...], OutputType | None, str],
     profile: ModelProfile,
     compacted: Compacted,
     policy: Compaction | None,
 ) -> ContextUse:
-    messages, system, tools, output = parts
+    messages, system, tools, output, skills = parts
     request = ModelRequest(
         messages=messages,
         system=system,
@@ -193,9 +193,9 @@ def _context_of(
         output=None if output is None else output.output_schema,
     )
     if policy is None:
-        return context_use(request, profile, compacted)
+        return context_use(request, profile, compacted, skills=skills)
     window, count = policy.window, policy.tokenizer
-    return context_use(request, profile, compacted, window=window, count=count)
+    return context_use(request, profile, compacted, skills=skills, window=window, count=count)
 
 
 def _plan(work: Work) -> Plan | None:

@@ -69,8 +69,9 @@ class Work(Saying):
     that carries it out, whose caller had cancelled it `cancels` times before. `opened` is whether
     the run has begun. `written` is how many of the context's writes the journal has. `reads` is
     whether the model is offered to read long outputs. `waiting` has what stands for the results of
-    calls that a paused run waits for. `offered` are the tools without those of skills that were
-    not loaded, which are `withheld`. `timed` is whether there is a deadline, here or above.
+    calls that a paused run waits for. `of_skills` is what its instructions say of skills;
+    `offered` are the tools without those of skills that were not loaded, which are `withheld`.
+    `timed` is whether there is a deadline, here or above.
     """
 
     ctx: RunContext
@@ -80,6 +81,7 @@ class Work(Saying):
     runner: ToolRunner
     shelf: Shelf
     compacted = NOTHING_LEFT
+    of_skills = ""
     offered: ToolRegistry
     withheld: frozenset[str] = frozenset()
 
@@ -163,7 +165,7 @@ class Work(Saying):
         skills = ""
         if self.setup.skills is not None:
             await self.setup.skills.read()
-            skills = self.setup.skills.prompt()
+            self.of_skills = skills = self.setup.skills.prompt()
         if given is not None or requirements or planning or skills:
             self.system = await render_instructions(given, requirements, self.ctx, planning, skills)
 

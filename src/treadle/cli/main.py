@@ -20,6 +20,7 @@ from treadle.cli.options import Command, add_debug, show_help
 from treadle.cli.printing import complain
 from treadle.cli.resume import describe_resume
 from treadle.cli.run import describe_run
+from treadle.cli.show import describe_show
 from treadle.cli.skills import describe_skills
 from treadle.cli.terminal import Terminal
 from treadle.errors import ConfigError, TreadleError
@@ -33,6 +34,7 @@ COMMANDS = (
         "list, show, fork and delete conversations of a store",
         describe_conversations,
     ),
+    ("show", "show what one run said, used and had in its window", describe_show),
     ("mcp", "offer agents and tools to clients of the Model Context Protocol", describe_mcp),
     ("models", "show and fetch the models that run on this machine", describe_models),
     ("skills", "list and check folders of skills", describe_skills),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, get_args
 
 from treadle.compaction.checkpoint import Checkpoint
@@ -107,10 +108,11 @@ def _kinds(given: Iterable[Any]) -> tuple[Any, ...]:
 
 def _check_number(name: str, value: Any, kind: type, least: float, most: float | None) -> None:
     if value is None and name != "trigger":
-        return
-    kinds = int if kind is int else (int, float)
+        return  # as the model or the strategy has it
+    number: Any = value
+    kinds: Any = int if kind is int else (int, float)
     fits = isinstance(value, kinds) and not isinstance(value, bool)
-    if not (fits and least <= value and (most is None or value <= most)):
+    if not fits or not least <= number <= (inf if most is None else most):
         wanted = "a whole number" if kind is int else "a share"
         upto = f" from {least:g}" if most is None else f" from {least:g} to {most:g}"
         raise ConfigError(f"{name}={value!r:.60}: give {wanted}{upto}.")

@@ -174,6 +174,7 @@ class RedisStore:
                 head.status,
                 head.run_id or "",
                 head.pending,
+                head.reader,
             )
             if outcome == b"taken":
                 raise taken(new_id)

@@ -190,17 +190,17 @@ end
 return found
 """
 
-# ARGV: 3 the copy, 4 revision, 5 when the original began, 6 status, 7 run, 8 pending.
+# ARGV: 3 the copy, 4 revision, 5 when the original began, 6 status, 7 run, 8 pending,
+# 9 reader.
 FORK = """
 local copy, at = ARGV[3], now()
-local old = redis.call('HMGET', key('head'), 'created_at', 'reader')
-if old[1] ~= ARGV[5] then
+if redis.call('HGET', key('head'), 'created_at') ~= ARGV[5] then
   return {'again'}
 end
 if redis.call('EXISTS', key('head', copy)) == 1 then
   return {'taken'}
 end
-begin(copy, at, old[2])
+begin(copy, at, ARGV[9])
 redis.call('HSET', key('head', copy), 'revision', ARGV[4], 'status', ARGV[6], 'pending', ARGV[8])
 if ARGV[7] ~= '' then
   redis.call('HSET', key('head', copy), 'run_id', ARGV[7])

@@ -203,7 +203,7 @@ class Rows:
         await connection.execute(
             update(heads)
             .where(heads.c.id == copy)
-            .values(run_id=run_id, reader=source.reader, **told)
+            .values(run_id=run_id, reader=head.reader, **told)
         )
         through = select(literal(copy), batches.c.revision, batches.c.data).where(
             batches.c.conversation == name, batches.c.revision <= revision

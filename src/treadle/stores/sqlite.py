@@ -158,7 +158,7 @@ class SQLiteStore:
             if unit.get(new_id) is not None:
                 raise taken(new_id)
             copied = _begun(unit, new_id, self._clock)
-            head = replace(copied.head, reader=source.head.reader)
+            head = copied.head
             for batch in batches:
                 head = advanced(head, batch.entries, head.created_at)
             unit.copy(source, unit.change(replace(copied, head=head)))

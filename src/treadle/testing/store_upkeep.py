@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from treadle.errors import (
     ConversationNotFound,
@@ -148,6 +149,16 @@ class UpkeepTests(StoreHandles):
                     await store.fork(again, revision, self.new_id())
             with pytest.raises(InvalidId, match=again):
                 await store.fork(again, 1, again)
+
+    async def test_a_fork_asks_no_more_of_its_readers_than_what_was_copied(self) -> None:
+        """Whoever can read what is in it, can read it."""
+        inside = replace(said("in a child run"), path="a#1")
+        async with self.opened() as store, self.opened() as other:
+            name, _ = await self.owned(store, began(self.new_id("r")), said("x"), inside)
+            for revision, reader in ((0, 1), (2, 1), (3, 2)):
+                branch = self.new_id()
+                await store.fork(name, revision, branch)
+                assert (await other.head(branch)).reader == reader
 
     async def test_any_revision_is_the_view_of_what_was_written(self) -> None:
         """J3: reading a part gives what folding that part gives."""

@@ -15,7 +15,7 @@ from treadle.ports.children import Delegate
 from treadle.ports.model import ToolSpec
 from treadle.ports.tool import ToolProtocol, ToolSource
 from treadle.tools.artefact import READER
-from treadle.tools.names import nearest, safe_name
+from treadle.tools.names import SKILL_TOOLS, nearest, safe_name
 from treadle.tools.reading import reading_tool
 from treadle.tools.tool import Tool, as_tool
 
@@ -31,6 +31,7 @@ class ToolRegistry:
     __slots__ = (
         "_bare",
         "_definition",
+        "_lengths",
         "_narrowed",
         "_planning",
         "_reading",
@@ -54,6 +55,7 @@ class ToolRegistry:
         self._planning: ToolRegistry | None = None
         self._narrowed: dict[frozenset[str], ToolRegistry] = {}
         self._bare = bare
+        self._lengths: tuple[int, int] | None = None
         for item in tools:
             found = as_tool(item)
             name = safe_name(found.name)
@@ -114,6 +116,15 @@ class ToolRegistry:
                 for name, found in self._tools.items()
             }
         return self._definition
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """How many characters the tools take as JSON: those that read skills, and all others."""
+        if self._lengths is None:
+            skills = [len(encode_json(spec)) for spec in self.specs if spec.name in SKILL_TOOLS]
+            whole = sum(len(encode_json(spec)) for spec in self.specs)
+            self._lengths = sum(skills), whole - sum(skills)
+        return self._lengths
 
     @property
     def reader(self) -> str:
