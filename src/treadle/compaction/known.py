@@ -14,6 +14,7 @@ from treadle.compaction.facts import SECTIONS, Facts
 from treadle.compaction.json_reply import object_in
 from treadle.compaction.references import LEGEND, Detail, Reference, References
 
+AS_SPELLED = "\nReferences with the records they stood in, exactly as they are spelled:\n"
 _COUNT, _LEFT_OUT, _READING = "records", "left_out", "reading"
 _CORE = ("user_goal", "hard_constraints", "pinned_facts")
 """What stays beside references, as long as it takes no more than its share."""
@@ -39,8 +40,9 @@ class Known(Struct):
         """Return what an earlier note says. One that another strategy wrote becomes the summary."""
         if note is None:
             return cls()
+        told_as_json, _, lines = note.partition(AS_SPELLED)
         try:
-            told = object_in(note)
+            told = object_in(told_as_json)
         except ValueError:
             told = {}
         count = _whole(told.get(_COUNT))
@@ -49,17 +51,20 @@ class Known(Struct):
             known.references.add(note, "said", 0)
             return known
         facts, references = Facts.of(told, count), References.of(told)
+        references.add_lines(lines.split("\n"))
         return cls(count, facts, references, _whole(told.get(_LEFT_OUT)) or 0)
 
     def text(self, detail: Detail = "records") -> str:
-        """Return it as compact JSON, what is empty left out."""
+        """Return it as compact JSON without what is empty, then lines for what JSON would escape."""
         told: dict[str, Any] = {_COUNT: self.count, **self.facts.plain()}
         references = self.references.plain(detail)
         if references and detail == "grouped":
             told[_READING] = LEGEND
         if self.left_out:
             told[_LEFT_OUT] = self.left_out
-        return encode({**told, **references}).decode()
+        as_json = encode({**told, **references}).decode()
+        lines = self.references.lines(detail)
+        return AS_SPELLED.join((as_json, "\n".join(lines))) if lines else as_json
 
     def fitted(self, most: int, weigh: Callable[[str], int]) -> str:
         """Return it as a text of at most `most` tokens.

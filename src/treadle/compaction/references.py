@@ -82,9 +82,9 @@ class References(Struct):
             self.known.pop(value, None)
 
     def plain(self, detail: Detail) -> dict[str, Any]:
-        """Return them as JSON values by place and kind."""
+        """Return them as JSON values by place and kind, but for those that JSON would spell anew."""
         told: dict[str, Any] = {}
-        ordered = sorted(self.known.values(), key=lambda each: each.record)
+        ordered = [each for each in self._ordered() if not is_escaped(each.value)]
         by_kind: dict[tuple[Place, ReferenceKind], list[Reference]] = {}
         for each in ordered:
             by_kind.setdefault((each.place, each.kind), []).append(each)
@@ -97,6 +97,30 @@ class References(Struct):
             if kinds:
                 told[name] = kinds
         return told
+
+    def lines(self, detail: Detail) -> list[str]:
+        """Return those that JSON would spell anew, a line each: place, record and the reference."""
+        numbered = detail == "records"
+        return [
+            f"{each.place} {record_id(each.record if numbered else 0)} {each.value}"
+            for each in self._ordered()
+            if is_escaped(each.value)
+        ]
+
+    def add_lines(self, lines: Iterable[str]) -> None:
+        """Add those that such lines tell of; what is no such line is left out."""
+        for line in lines:
+            place, _, rest = line.partition(" ")
+            record, _, value = rest.partition(" ")
+            match = _RECORD.fullmatch(record)
+            if place not in NAMES or match is None or not value:
+                continue
+            kind = next((kind for kind, found in find_references(value) if found == value), "paths")
+            known = Reference(value, kind, place, int(match[1]))  # type: ignore[arg-type]
+            self.known.setdefault(value, known)
+
+    def _ordered(self) -> list[Reference]:
+        return sorted(self.known.values(), key=lambda each: each.record)
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> References:
@@ -111,6 +135,11 @@ class References(Struct):
                     known = Reference(value, kind, place, record)
                     references.known.setdefault(value, known)
         return references
+
+
+def is_escaped(value: str) -> bool:
+    """Whether JSON spells it in another way: paths with backslashes, for one."""
+    return "\\" in value or '"' in value
 
 
 def _told(references: Sequence[Reference], detail: Detail) -> Any:
