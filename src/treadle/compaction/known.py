@@ -55,7 +55,7 @@ class Known(Struct):
         return cls(count, facts, references, _whole(told.get(_LEFT_OUT)) or 0)
 
     def text(self, detail: Detail = "records") -> str:
-        """Return it as compact JSON without what is empty, then lines for what JSON would escape."""
+        """Return it as compact JSON, what is empty left out, and lines for what JSON escapes."""
         told: dict[str, Any] = {_COUNT: self.count, **self.facts.plain()}
         references = self.references.plain(detail)
         if references and detail == "grouped":

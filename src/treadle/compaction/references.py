@@ -82,7 +82,7 @@ class References(Struct):
             self.known.pop(value, None)
 
     def plain(self, detail: Detail) -> dict[str, Any]:
-        """Return them as JSON values by place and kind, but for those that JSON would spell anew."""
+        """Return them as JSON values by place and kind, but for those that JSON escapes."""
         told: dict[str, Any] = {}
         ordered = [each for each in self._ordered() if not is_escaped(each.value)]
         by_kind: dict[tuple[Place, ReferenceKind], list[Reference]] = {}
