@@ -19,12 +19,16 @@ _SIGN, _SIGNS = 235, 357
 _SCRIPTS: tuple[tuple[range, int], ...] = (
     (range(0xC2, 0xC3), 112),  # signs of Latin 1
     (range(0xC3, 0xCD), 1_378),  # letters with accents, which cost the words they stand in, too
-    (range(0xCD, 0xE2), 363),  # Greek, Cyrillic, Hebrew, Arabic, those of India, Thai, Vietnamese
+    (range(0xCD, 0xD0), 363),  # Greek
+    (range(0xD0, 0xD4), 290),  # Cyrillic
+    (range(0xD4, 0xE2), 363),  # Hebrew, Arabic, the scripts of India, Thai, Vietnamese
     (range(0xE2, 0xE3), 112),  # dashes, quotes, arrows, boxes
     (range(0xE3, 0xE4), 685),  # kana, and the signs of Chinese and Japanese
-    (range(0xE4, 0xEA), 803),  # Chinese characters
+    (range(0xE4, 0xEA), 740),  # Chinese characters
     (range(0xEA, 0xEE), 677),  # Korean
-    (range(0xEE, 0x100), 2_275),  # private use, full width, emoji, rare characters
+    (range(0xEE, 0xEF), 2_275),  # private use
+    (range(0xEF, 0xF0), 900),  # full width
+    (range(0xF0, 0x100), 2_275),  # emoji, rare characters
 )
 """What a character weighs, by the first byte of its UTF-8."""
 

@@ -41,6 +41,7 @@ _SEALED_LENGTH = 100
 _SEALED = 200
 """Thousandths of a token for a character of a long text in what a provider wants back: encrypted,
 it is longer than what it stands for."""
+_DEEPEST = 100
 
 
 _Weight = tuple[int, int, int]
@@ -224,15 +225,19 @@ def _proofs(provider: dict[str, Any] | None, habits: Habits) -> int:
     return int(length * habits.proof * TOKEN)
 
 
-def _opaque(value: object, scale: _Scale) -> int:
+def _opaque(value: object, scale: _Scale, depth: int = 0) -> int:
     """Return the weight of what only the provider reads; its encrypted texts are long."""
     if isinstance(value, str):
         sealed = len(value) > _SEALED_LENGTH and not any(map(str.isspace, value[:_SEALED_LENGTH]))
         return len(value) * _SEALED if sealed else scale.text(value)
+    if depth > _DEEPEST:
+        return TOKEN
     if is_object(value):
-        return sum(scale.text(name) + _opaque(each, scale) for name, each in value.items())
+        return sum(
+            scale.text(name) + _opaque(each, scale, depth + 1) for name, each in value.items()
+        )
     if is_array(value):
-        return sum(_opaque(each, scale) for each in value)
+        return sum(_opaque(each, scale, depth + 1) for each in value)
     return TOKEN
 
 
