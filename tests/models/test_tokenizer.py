@@ -46,7 +46,7 @@ def test_nothing_is_fetched(model: str, tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))
         assert tokenizer_for(model) is None
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-    for name, _ in tokenizer._FILES.values():
+    for name, _ in tokenizer.FILES.values():
         (tmp_path / name).write_bytes(b"cut off")
     assert tokenizer_for(model) is None
     assert len(list(tmp_path.iterdir())) == 2  # tiktoken would have removed what is broken

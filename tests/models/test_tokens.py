@@ -19,6 +19,7 @@ from treadle.messages import (
     Image,
     Part,
     Reasoning,
+    Role,
     Text,
     Thread,
     ToolCall,
@@ -124,23 +125,46 @@ def test_other_media(part: Any, least: int, most: int, profile: ModelProfile) ->
     assert least <= of(Message.user(part), profile=profile).media <= most
 
 
-parts = st.one_of(
-    st.builds(Text, st.text(st.characters(), max_size=30)),
-    st.builds(ToolCall, st.just("1"), st.text(max_size=5), st.text(st.characters(), max_size=20)),
-    st.builds(
-        lambda text: ToolResult("1", "f", (Text(text), Image(url="https://x.example/a.png"))),
-        st.text(st.characters(), max_size=20),
-    ),
-    st.builds(Reasoning, st.text(st.characters(), max_size=20), st.text(max_size=300)),
-    st.builds(lambda text: Hosted("s", {"x": {"a": [text, {text: 1.5}]}}), st.text(max_size=200)),
-    st.builds(lambda content: Image(content=content), st.binary(min_size=1, max_size=40)),
-    st.builds(lambda content: File(content=content), st.binary(min_size=1, max_size=40)),
+texts = st.text(st.characters(), max_size=30)
+signed = st.text(max_size=300)
+
+
+def shown(text: str) -> ToolResult:
+    """A result with a picture."""
+    return ToolResult("1", "f", (Text(text), Image(url="https://x.example/a.png")))
+
+
+def searched(text: str) -> Hosted:
+    """A step of the provider's own."""
+    return Hosted("s", {"x": {"a": [text, {text: 1.5}]}})
+
+
+def pictured(content: bytes) -> Image:
+    """Bytes that are hardly a picture."""
+    return Image(content=content)
+
+
+def filed(content: bytes) -> File:
+    """Bytes that are hardly a document."""
+    return File(content=content)
+
+
+def said(role: Role, parts: list[Part]) -> Message:
+    """A message of anybody."""
+    return Message(role, tuple(parts))
+
+
+roles: st.SearchStrategy[Role] = st.sampled_from(("user", "assistant", "tool"))
+parts: st.SearchStrategy[Part] = st.one_of(
+    st.builds(Text, texts),
+    st.builds(ToolCall, st.just("1"), texts, texts),
+    st.builds(shown, texts),
+    st.builds(Reasoning, texts, signed),
+    st.builds(searched, signed),
+    st.builds(pictured, st.binary(min_size=1, max_size=40)),
+    st.builds(filed, st.binary(min_size=1, max_size=40)),
 )
-messages = st.builds(
-    lambda role, parts: Message(role, tuple(parts)),
-    st.sampled_from(["user", "assistant", "tool"]),
-    st.lists(parts, max_size=3),
-)
+messages = st.builds(said, roles, st.lists(parts, max_size=3))
 
 
 @given(st.lists(messages, max_size=8), st.sampled_from(PROFILES))

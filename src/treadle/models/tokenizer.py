@@ -19,7 +19,7 @@ _CL100K = (
     "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
     "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
 )
-_FILES = {"o200k_base": _O200K, "o200k_harmony": _O200K, "cl100k_base": _CL100K}
+FILES = {"o200k_base": _O200K, "o200k_harmony": _O200K, "cl100k_base": _CL100K}
 """What tiktoken calls the file of an encoding in its folder, and the SHA-256 of what is in it."""
 _found: dict[str, Count] = {}
 
@@ -62,9 +62,9 @@ def _on_disk(encoding: str) -> bool:
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     if folder is None:
         folder = str(Path(tempfile.gettempdir()) / "data-gym-cache")
-    if not folder or encoding not in _FILES:  # an empty name turns the folder off
+    if not folder or encoding not in FILES:  # an empty name turns the folder off
         return False
-    name, digest = _FILES[encoding]
+    name, digest = FILES[encoding]
     try:
         return sha256((Path(folder) / name).read_bytes()).hexdigest() == digest
     except OSError:
