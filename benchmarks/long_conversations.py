@@ -122,7 +122,6 @@ async def follow(kind: str, strategy: Any, turns: int, *, check_every: int, seed
         if not request.tools:
             return ModelReply(message=Message.assistant(note_of(request)), usage=Usage(requests=1))
         course.requests += 1
-        last[:] = request.messages
         if request.messages[-1].role == "tool":
             parts: tuple[Part, ...] = Message.assistant(story.filler(10)).parts
         else:
@@ -143,10 +142,11 @@ async def follow(kind: str, strategy: Any, turns: int, *, check_every: int, seed
             course.yielded.update(event.yielded)
             if event.error:
                 course.problems.append(f"turn {turn}: {event.error}")
+        last[:] = result.messages
         course.largest = max(course.largest, result.context.total)
         if done or turn % check_every == 0:
             course.problems += await problems_of(ModelRequest(messages=result.messages))
-    view = "\n".join(_texts(result.messages))
+    view = "\n".join(_texts(last))
     course.lost = sum(1 for fact in story.facts if fact not in view)
     return course
 
@@ -186,7 +186,9 @@ async def added(turns: int) -> tuple[float, float, float]:
 
 def main(argv: list[str] | None = None) -> int:
     """Follow all conversations, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        description="Let strategies keep long conversations in their window."
+    )
     parser.add_argument("--turns", type=int, default=2_000)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--strategies", default=",".join(STRATEGIES))

@@ -174,15 +174,6 @@ async def test_a_note_that_is_longer_is_not_taken() -> None:
     assert "longer than what it stands for" in events[-1].error
 
 
-def wide_tool() -> Any:
-    @tool
-    def wide(text: str) -> str:
-        return text
-
-    wide.description = "x"
-    return wide
-
-
 async def test_what_stands_around_the_history_fills_the_window() -> None:
     """BS-45: tools and instructions alone are too long: no compaction, one clear error."""
     talker = Talker(3)
@@ -313,7 +304,7 @@ async def test_usage_of_notes_survives_and_ids_never_come_twice() -> None:
         model, limits = FunctionModel(answer), Limits(max_turns=100)
         agent = Agent("a", model, tools=[look], compaction=compaction, limits=limits)
         await die_after(appends, agent, store)
-        if not store._journals:  # it died before it had begun
+        if not await store.list(limit=1):  # it died before it had begun
             continue
         result = await agent.resume("r", store=store)
         assert result.output == "done"
@@ -375,3 +366,66 @@ async def test_failure_inside_is_told_with_the_result() -> None:
 
 def test_notes_are_users_messages() -> None:
     assert Message.user(NOTE + "x").role == "user"
+
+
+async def test_a_tokenizer_of_ones_own_counts() -> None:
+    """What it counts decides, and is not corrected by what was learnt with estimates."""
+    talker = Talker(6)
+    compaction = Compaction(window=WINDOW, tokenizer=lambda text: len(text) * 2)
+    result, events = await events_of(agent_of(talker, compaction=compaction))
+    assert result.output == "done"
+    assert events
+    assert result.context.instructions == 0 < result.context.tools
+
+
+async def test_what_a_provider_counts_corrects_the_estimate() -> None:
+    """A model that counts three times as much is compacted three times as early."""
+
+    def answer(request: ModelRequest) -> Any:
+        if not request.tools:
+            return '{"rolling_summary": "looked"}'
+        texts = [part.text for m in request.messages for part in m.tool_results]
+        number = 1 + sum(1 for m in request.messages if m.tool_calls)
+        seen.append(len(request.messages))
+        if len(seen) > 25:
+            return reply("done")
+        usage = Usage(input_tokens=300 + 3 * sum(map(len, texts)) // 4, requests=1)
+        return calls((f"c{len(seen)}", "look", {"number": number}), usage=usage)
+
+    seen: list[int] = []
+    result, events = await events_of(agent_of(answer, compaction=Compaction(window=6_000)))
+    assert result.output == "done"
+    assert len(events) > 4
+    assert max(seen) < 22  # without correction it would be more than 40
+
+
+@pytest.mark.parametrize("strategy", ["checkpoint", "aggressive"])
+async def test_what_is_protected_is_never_read_by_who_writes_notes(strategy: Any) -> None:
+    """S63: only tool traffic goes, order is kept; its text is in the notes' requests, no other."""
+    talker = Talker(40)
+    said = [Message.user("SAID one"), Message.assistant("FINAL one"), Message.user("SAID two")]
+    compaction = Compaction(window=WINDOW, strategy=strategy)
+    result = await agent_of(talker, compaction=compaction).run("SAID three", history=said)
+    asked = "".join(m.text for request in talker.notes for m in request.messages)
+    assert "thing 1:" in asked
+    assert "SAID" not in asked
+    assert "FINAL" not in asked
+    texts = [m.text for m in result.messages if m.text and not m.text.startswith(NOTE)]
+    assert texts == ["SAID one", "FINAL one", "SAID two", "SAID three", "done"]
+
+
+async def test_pasted_inputs_yield_last_and_the_event_says_so() -> None:
+    """W54: where inputs alone exceed the window, the oldest go into the note."""
+    talker = Talker(0)
+    store = MemoryStore()
+    agent = agent_of(talker, store=store)
+    yielded: list[tuple[str, ...]] = []
+    for number in range(12):
+        run = agent.start(f"paste {number} " + "text " * 400, conversation="c")
+        yielded += [each.yielded async for each in run if isinstance(each, ContextCompacted)]
+        result = await run
+        assert result.messages[-2].text.startswith(f"paste {number} ")
+        assert result.context.total < WINDOW
+    assert yielded
+    assert yielded[-1][-1] == "user"
+    assert await problems_of(ModelRequest(messages=result.messages)) == []

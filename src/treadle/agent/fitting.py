@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -26,9 +27,11 @@ from treadle.journal import Cut
 from treadle.messages import Message
 from treadle.models.calibration import calibration_of
 from treadle.models.resolve import resolve_model
-from treadle.models.tokens import Sizes, sizes_of, tokens_of_message, tokens_of_text
+from treadle.models.tokenizer import tokenizer_for
+from treadle.models.tokens import Count, Sizes, sizes_of, tokens_of_message, tokens_of_text
 from treadle.ports.model import DEFAULT_SETTINGS, ModelReply, ModelRequest, profile_of
 from treadle.tools.outcome import describe
+from treadle.tools.threads import THREADS
 from treadle.usage import NOTHING, Usage
 
 AIM = 0.75
@@ -62,6 +65,7 @@ class Fitting:
         self._due = min(int(self._window * policy.trigger), self._hard)
         self._next = self._due
         self._calibration = calibration_of(work.setup.profile)
+        self._count = policy.tokenizer
         self._offset = 0
         self._sizes: Sizes | None = None
         self._writer: Asker | None = None
@@ -73,6 +77,8 @@ class Fitting:
             ContextTooSmall: it does not, and nothing more can leave.
         """
         request = make()
+        if self._sizes is None and self._count is None:
+            self._count = await _exact(self._work.setup.profile.name)
         sizes = self._measure(request)
         total = self._tokens(sizes)
         if total <= self._next:
@@ -108,19 +114,28 @@ class Fitting:
     def learn(self, reply: ModelReply) -> None:
         """Take in how many tokens the provider has counted."""
         sizes, counted = self._sizes, reply.usage.input_tokens
-        if sizes is None or not counted:
+        if sizes is None or not counted or not self._is_ours(reply.model):
             return
-        self._calibration.learn(sizes, reply.usage)
-        offset = counted - self._calibration.scale(sizes)
+        if self._count is None:
+            self._calibration.learn(sizes, reply.usage)
+        offset = counted - self._known(sizes)
         self._offset = offset if abs(offset) < counted // 2 else 0
+
+    def _is_ours(self, model: str) -> bool:
+        """Whether a reply came from the model that was meant, and from no other in its place."""
+        name = self._work.setup.profile.name
+        return model in name or name in model
 
     def _measure(self, request: ModelRequest) -> Sizes:
         profile = self._work.setup.profile
-        self._sizes = sizes = sizes_of(request, profile, count=self._policy.tokenizer)
+        self._sizes = sizes = sizes_of(request, profile, count=self._count)
         return sizes
 
     def _tokens(self, sizes: Sizes) -> int:
-        return self._calibration.scale(sizes) + self._offset
+        return self._known(sizes) + self._offset
+
+    def _known(self, sizes: Sizes) -> int:
+        return self._calibration.scale(sizes) if self._count is None else sizes.total
 
     async def _compact(self, sizes: Sizes, total: int) -> None:
         """Let old turns leave, as far as that helps."""
@@ -206,12 +221,11 @@ class Fitting:
         return ask
 
     def _weigh(self, text: str) -> int:
-        count = self._policy.tokenizer
-        return tokens_of_text(text) if count is None else count(text)
+        return tokens_of_text(text) if self._count is None else self._count(text)
 
     def _weigh_message(self, message: Message) -> int:
         profile = self._work.setup.profile
-        return tokens_of_message(message, profile, count=self._policy.tokenizer)
+        return tokens_of_message(message, profile, count=self._count)
 
     def _too_small(self, sizes: Sizes) -> ContextTooSmall:
         profile = self._work.setup.profile
@@ -230,6 +244,16 @@ class Fitting:
             provider=profile.provider,
             model=profile.name,
         )
+
+
+async def _exact(model: str) -> Count | None:
+    """Return the model's own tokenizer where it is on this machine; looked for once."""
+    if model not in _EXACT:
+        _EXACT[model] = await THREADS.run(partial(tokenizer_for, model))
+    return _EXACT[model]
+
+
+_EXACT: dict[str, Count | None] = {}
 
 
 def window_of(policy: Compaction, setup: RunSetup) -> int:

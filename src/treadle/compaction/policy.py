@@ -59,7 +59,7 @@ class Compaction:
     trigger: float = 0.8
     strategy: StrategyName | Strategy = "checkpoint"
     keep_recent: float | None = None
-    protect: Sequence[Protected] | None = None
+    protect: Sequence[Protected] | Protected | None = None
     model: Model | str | None = None
     tokenizer: Callable[[str], int] | None = None
 
@@ -72,6 +72,8 @@ class Compaction:
                 raise ConfigError(f"strategy={self.strategy!r} is none of {names}.")
         elif missing := [name for name in _METHODS if not hasattr(self.strategy, name)]:
             raise ConfigError(f"strategy={self.strategy!r:.60} is none: it has no {missing[0]}.")
+        else:
+            _kinds(self.strategy.protect)
         if isinstance(self.keep_recent, float):
             _check_number("keep_recent", self.keep_recent, float, 0.0, 1.0)
         else:
@@ -94,7 +96,7 @@ class Compaction:
     @property
     def protected(self) -> tuple[Kind, ...]:
         """What stays as long as it fits."""
-        return self.way.protect if self.protect is None else tuple(self.protect)
+        return _kinds(self.way.protect if self.protect is None else self.protect)
 
 
 def _kinds(given: Iterable[Any]) -> tuple[Any, ...]:

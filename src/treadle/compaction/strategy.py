@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from treadle.compaction.turns import Kind, Turn
+from treadle.compaction.turns import Turn
 from treadle.ports.model import ModelReply, ModelRequest
 
 Ask = Callable[[ModelRequest], Awaitable[ModelReply]]
@@ -48,8 +48,8 @@ class Strategy(Protocol):
         ...
 
     @property
-    def protect(self) -> tuple[Kind, ...]:
-        """What stays, unless a policy says otherwise."""
+    def protect(self) -> Sequence[str]:
+        """The kinds of turns that stay, unless a policy says otherwise."""
         ...
 
     @property
