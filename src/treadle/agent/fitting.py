@@ -37,7 +37,9 @@ from treadle.usage import NOTHING, Usage
 AIM = 0.75
 """The share of what the history may take that is left of it: the next time is some turns away."""
 WORTH = 0.1
-"""A compaction that brings less of the history than this is not worth what it breaks."""
+"""What a compaction has to bring: less is not worth what it breaks. So much of the window is left
+free where what is protected has to go, and it is not tried again before the history has grown by so
+much."""
 NOTE_SHARE = 0.2
 """What a note is taken to need; it may be twice as long, and still all fits."""
 LEAST_NOTE = 256
@@ -149,7 +151,8 @@ class Fitting:
             return  # what stands around the history fills the window
         turns = turns_of(work.thread, lambda message: int(self._weigh_message(message) * ratio))
         space = limit - fixed
-        room = Room(int(space * AIM), self._hard - fixed, max(LEAST_NOTE, int(space * NOTE_SHARE)))
+        most = self._hard - int(self._window * WORTH) - fixed
+        room = Room(int(space * AIM), most, max(LEAST_NOTE, int(space * NOTE_SHARE)))
         keeping = Keeping(self._policy.kept, self._policy.protected, self._way.share)
         choice = choose(turns, room, keeping)
         if not choice.gone:
