@@ -186,9 +186,7 @@ async def added(turns: int) -> tuple[float, float, float]:
 
 def main(argv: list[str] | None = None) -> int:
     """Follow all conversations, and print a table."""
-    parser = argparse.ArgumentParser(
-        description="Let strategies keep long conversations in their window."
-    )
+    parser = argparse.ArgumentParser(description="Keep long conversations in their window.")
     parser.add_argument("--turns", type=int, default=2_000)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--strategies", default=",".join(STRATEGIES))

@@ -420,12 +420,13 @@ async def test_pasted_inputs_yield_last_and_the_event_says_so() -> None:
     store = MemoryStore()
     agent = agent_of(talker, store=store)
     yielded: list[tuple[str, ...]] = []
+    messages = Thread()
     for number in range(12):
         run = agent.start(f"paste {number} " + "text " * 400, conversation="c")
         yielded += [each.yielded async for each in run if isinstance(each, ContextCompacted)]
-        result = await run
-        assert result.messages[-2].text.startswith(f"paste {number} ")
-        assert result.context.total < WINDOW
+        messages = (await run).messages
+        assert messages[-2].text.startswith(f"paste {number} ")
+        assert (await run).context.total < WINDOW
     assert yielded
     assert yielded[-1][-1] == "user"
-    assert await problems_of(ModelRequest(messages=result.messages)) == []
+    assert await problems_of(ModelRequest(messages=messages)) == []
