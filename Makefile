@@ -126,6 +126,9 @@ recordings: .venv/.setup ## recorded provider traffic, as a table
 tokens: .venv/.setup ## token estimates beside what providers counted, as a table
 	$(BIN)/python -m benchmarks.tokens
 
+long: .venv/.setup ## conversations of 2,000 turns inside their window, as a table
+	$(BIN)/python -m benchmarks.long_conversations
+
 reference: .venv/.setup ## write docs/reference anew, from the code
 	$(BIN)/python -m tools.regenerate
 
