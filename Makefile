@@ -1,7 +1,7 @@
 # The commands of this project. Each sets up what it needs; a second time that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check unit docs e2e contract databases sandboxes compilers servers conformance lint fmt arch types cov recordings reference crash hangs bench tokens lock clean
+.PHONY: help setup demo test check unit docs e2e contract databases sandboxes compilers servers conformance lint fmt arch types cov recordings reference crash hangs bench tokens long lock clean
 
 PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python; do \
 	"$$each" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \

@@ -37,11 +37,12 @@ from treadle.usage import NOTHING, Usage
 AIM = 0.75
 """The share of what the history may take that is left of it: the next time is some turns away."""
 WORTH = 0.1
-"""What a compaction has to bring: less is not worth what it breaks. So much of the window is left
-free where what is protected has to go, and it is not tried again before the history has grown by so
-much."""
-NOTE_SHARE = 0.2
-"""What a note is taken to need; it may be twice as long, and still all fits."""
+"""The share of what leaves that a note has to save: less is not worth what it breaks."""
+SPARE = 0.2
+"""The share of the window that is left free where what is protected has to go. A compaction is not
+tried again before the history has grown by so much, or does not fit any more."""
+NOTE_SHARE, MOST_NOTE = 0.2, 0.4
+"""What a note is taken to need of the room, and what it may have."""
 LEAST_NOTE = 256
 
 
@@ -91,7 +92,7 @@ class Fitting:
         after = self._tokens(sizes)
         if after > self._hard:
             raise self._too_small(sizes)
-        self._next = min(max(self._due, after + int(self._window * WORTH)), self._hard)
+        self._next = min(max(self._due, after + int(self._window * SPARE)), self._hard)
         return request
 
     async def overflowed(self, make: Callable[[], ModelRequest], error: Exception) -> ModelRequest:
@@ -151,15 +152,18 @@ class Fitting:
             return  # what stands around the history fills the window
         turns = turns_of(work.thread, lambda message: int(self._weigh_message(message) * ratio))
         space = limit - fixed
-        most = self._hard - int(self._window * WORTH) - fixed
-        room = Room(int(space * AIM), most, max(LEAST_NOTE, int(space * NOTE_SHARE)))
+        most = self._hard - int(self._window * SPARE) - fixed
+        noted = sum(turn.tokens for turn in turns if turn.kind == "note")  # it hardly gets shorter
+        note = max(LEAST_NOTE, int(space * NOTE_SHARE), min(noted, int(space * MOST_NOTE)))
+        room = Room(int(space * AIM), most, note)
         keeping = Keeping(self._policy.kept, self._policy.protected, self._way.share)
         choice = choose(turns, room, keeping)
         if not choice.gone:
             return
         before = len(work.thread)
         work.tell(CompactionStarted, self._way.name, before, total, self._window)
-        told = await self._noted(choice, room, ratio, needed=total > self._hard)
+        longest = max(LEAST_NOTE, int(space * MOST_NOTE))
+        told = await self._noted(choice, longest, ratio, needed=total > self._hard)
         if work.recorder is not None and (told.cuts or told.usage != NOTHING):
             await work.recorder.compacted(told.strategy, told.cuts, told.usage, told.yielded)
         if told.cuts:
@@ -181,15 +185,16 @@ class Fitting:
             told.error,
         )
 
-    async def _noted(self, choice: Choice, room: Room, ratio: float, *, needed: bool) -> _Told:
+    async def _noted(self, choice: Choice, longest: int, ratio: float, *, needed: bool) -> _Told:
         """Return what is cut, with the note in its place; without one only where it is `needed`."""
         thread, way = self._work.thread, self._way
         used: list[Usage] = []
         weight = sum(turn.tokens for turn in choice.gone)
+        old = sum(turn.tokens for turn in choice.gone if turn.kind == "note")
         gone = Gone(
             turns=tuple(turn for turn in choice.gone if turn.kind != "note"),
             note=_note_in(choice.gone),
-            tokens=2 * room.note,
+            tokens=longest,
             window=self._hard,
             weigh=lambda text: int(self._weigh(text) * ratio),
         )
@@ -201,7 +206,8 @@ class Fitting:
             error = "The budget does not allow to ask for a note."
         except Exception as failure:  # noqa: BLE001 strategies are users' code, too
             error = describe(failure)
-        if error is None and note is not None and gone.weigh(note) > weight * (1 - WORTH):
+        brings = weight - (0 if note is None else gone.weigh(note))
+        if error is None and brings < WORTH * (weight - old):
             error = "The note is hardly shorter than what it stands for."
         usage = sum(used, NOTHING)
         if error is None:

@@ -17,7 +17,7 @@ class Room(Struct, frozen=True):
     """How many tokens the history may take.
 
     It is brought down to `aim`. What is protected yields only where the history would not fit in
-    `most`: what the window holds, with a little to spare. A note may have `note` tokens.
+    `most`: what the window holds, with something to spare. A note may have `note` tokens.
     """
 
     aim: int

@@ -7,7 +7,7 @@ possessive, and where one may fail it fails at once or after a bounded number of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from treadle.compaction.units import is_unit
@@ -114,25 +114,13 @@ def find_references(text: str, *, said: bool = True) -> list[Found]:
 
 
 def _all(text: str, *, said: bool) -> Iterator[Found]:
-    if "://" in text:
-        urls, text = _without_urls(text)
-        for url in urls:
-            yield "urls", url
-    if "\\" in text or "/" in text:
-        paths, text = _without_spaced_paths(text)
-        for path in paths:
-            yield "paths", path
-    dates, text = _without_named_dates(text)
-    for date in dates:
-        yield "dates", date
+    for kind, without in _TAKEN_OUT:
+        values, text = without(text)
+        for value in values:
+            yield kind, value
     for number in dict.fromkeys(_NUMBER.findall(text)):
-        if number.isdigit() or _PLAIN.fullmatch(number):
-            if said and len(number) > 2:
-                yield "numbers", number
-        elif len(number) <= _LONGEST_TOKEN:
-            kind = _kind_of_number(number)
-            if kind is not None and (said or kind[0] != "numbers"):
-                yield kind
+        if (found := _in_number(number)) is not None and (said or found[0] != "numbers"):
+            yield found
     for token in dict.fromkeys(_tokens(text)):
         if not token.isdigit() and len(token) <= _LONGEST_TOKEN and _TELLING.search(token):
             yield from _in_token(token)
@@ -145,6 +133,8 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def _without_urls(text: str) -> tuple[list[str], str]:
+    if "://" not in text:
+        return [], text
     urls: list[str] = []
     rest: list[str] = []
     end = 0
@@ -216,8 +206,12 @@ def _without_named_dates(text: str) -> tuple[list[str], str]:
     return dates, text
 
 
-def _kind_of_number(text: str) -> Found | None:
+def _in_number(text: str) -> Found | None:
     """Return what a number is, with what stands after it where that is its unit."""
+    if text.isdigit() or _PLAIN.fullmatch(text):
+        return ("numbers", text) if len(text) > 2 else None
+    if len(text) > _LONGEST_TOKEN:
+        return None
     if text[-1] in "0123456789Z" or text.endswith(" UTC"):
         number, unit = text, ""
     else:
@@ -255,8 +249,11 @@ def _in_token(token: str) -> Iterator[Found]:
     if not token.isascii() and _EASTERN.search(token):
         if _is_path(token):
             start = 0 if token[0] == "/" else _start_of_path(token)
-            for path in _as_seen(token[start:]):
-                yield "paths", path
+            path, *shorter = _as_seen(token[start:])
+            yield "paths", path
+            for each in shorter:
+                if "." in each:
+                    yield "paths", each
             return
         for piece in _EASTERN.split(token):
             yield from _in_ascii(piece.strip(".:!?"))
@@ -323,6 +320,14 @@ def _is_path(token: str) -> bool:
         return token.count("/") > 1 or len(token) > 3
     last = token.rpartition("/")[2]
     return token.count("/") > 1 or _FILE.fullmatch(last) is not None
+
+
+_TAKEN_OUT: tuple[tuple[ReferenceKind, Callable[[str], tuple[list[str], str]]], ...] = (
+    ("urls", _without_urls),
+    ("paths", _without_spaced_paths),
+    ("dates", _without_named_dates),
+)
+"""What may have blanks in it or hold what looks like something else: it is taken out first."""
 
 
 def _is_id(token: str) -> bool:
