@@ -19,7 +19,9 @@ from treadle.messages import Message
 from treadle.ports.store import Batch
 from treadle.state.scoped import Scope, State
 
-PASSING = frozenset(("seconds", "run_id", "conversation_id", "messages", "tool_results", "at"))
+PASSING = frozenset(
+    ("seconds", "run_id", "conversation_id", "messages", "tool_results", "at", "_context")
+)
 """What two runs of the same story may differ in, or what is looked at by itself."""
 SAID = (ModelReplied, ChildBegan, ChildEnded, StepEnded)
 """The entries that tell what was said and done, and by whom."""
