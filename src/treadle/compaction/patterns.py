@@ -27,12 +27,11 @@ _LONGEST_ID = 160
 _FAR_EAST = "\u1100-\u11ff\u2e80-\u2fff\u3040-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 _AFTER_SCHEME = re.compile(r"://[^\s\"'<>`\\^\u3000-\u303f\uff00-\uffef]++")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{1,23}\Z")
+_STEP = r"[^\\/:*?\"<>|\s\u3000-\u303f\uff00-\uffef"
 _WINDOWS = re.compile(
-    r"[A-Za-z]:\\{1,2}"
-    r"(?:[^\\/:*?\"<>|\s]+(?: [^\\/:*?\"<>|\s]+){0,4}+\\{1,2})*+"
-    r"[^\\/:*?\"<>|\s,;()'`]*+"
+    rf"[A-Za-z]:\\{{1,2}}(?:{_STEP}]+(?: {_STEP}]+){{0,4}}+\\{{1,2}})*+{_STEP},;()'`]*+"
 )
-_SHARE = re.compile(r"\\\\[A-Za-z0-9._$\-]++(?:\\[^\\/:*?\"<>|\s,;()'`]++)++")
+_SHARE = re.compile(rf"\\\\[A-Za-z0-9._$\-]++(?:\\{_STEP},;()'`]++)++")
 _QUOTED = re.compile(r"""(["'`])((?:/|~/|\./|\.\./)[^"'`\n]{2,300}+)\1""")
 _TOKEN = re.compile(
     r"[^\s\"'`<>(){}\[\]\\,;|=*\u201c\u201d\u2018\u2019\u00ab\u00bb"
@@ -40,6 +39,8 @@ _TOKEN = re.compile(
 )
 _TELLING = re.compile(r"[0-9_/@#]|\.\w")
 _EASTERN = re.compile(f"[{_FAR_EAST}]++")
+
+_OPENING = {")": "(", "]": "[", "}": "{"}
 
 _MONTHS = (
     "Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|"
@@ -140,10 +141,11 @@ def _without_urls(text: str) -> tuple[list[str], str]:
     end = 0
     for match in _AFTER_SCHEME.finditer(text):
         scheme = _SCHEME.search(text[max(end, match.start() - 24) : match.start()])
-        if scheme is None or match.end() - match.start() > LONGEST:
+        if scheme is None:
             continue
-        url = _closed(scheme[0] + match[0])
-        urls.extend(_as_seen(url))
+        url = _closed(scheme[0] + match[0][:LONGEST])
+        if len(url) < LONGEST:
+            urls.extend(_as_seen(url))
         start = match.start() - len(scheme[0])
         rest.append(text[end:start])
         end = start + len(url)
@@ -153,12 +155,17 @@ def _without_urls(text: str) -> tuple[list[str], str]:
 def _closed(url: str) -> str:
     """Return a URL without the punctuation of the sentence around it."""
     for mark in ("](", "),", ");", "},", "],"):  # Markdown, and lists in code
-        url = url.partition(mark)[0]
+        head, found, _ = url.partition(mark)
+        left = _OPENING[mark[0]]
+        if found and head.count(left) <= head.count(mark[0]):
+            url = head
     while True:
         bare = url.rstrip(".,;:!?*|")
-        for left, right in ("()", "[]", "{}"):
-            if bare.endswith(right) and bare.count(right) > bare.count(left):
-                bare = bare[:-1]
+        for right, left in _OPENING.items():
+            if bare.endswith(right):
+                many = bare.count(right) - bare.count(left)
+                last = len(bare) - len(bare.rstrip(right))
+                bare = bare[: len(bare) - max(0, min(many, last))]
         if bare == url:
             return url
         url = bare
@@ -268,7 +275,7 @@ def _start_of_path(token: str) -> int:
 
 
 def _in_ascii(token: str) -> Iterator[Found]:
-    if len(token) < 3 or _BARE.fullmatch(token):
+    if len(token) < 2 or _BARE.fullmatch(token):
         return
     kind = _kind_of(token)
     if kind is not None:
