@@ -235,5 +235,5 @@ def test_commas_in_texts_stay() -> None:
 )
 def test_what_is_no_object_is_refused(text: str) -> None:
     """With one kind of error."""
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         object_in(text)

@@ -46,12 +46,22 @@ _MONTHS = (
     "Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|"
     "Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?"
 )
+_OTHER_MONTHS = (
+    "Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember|"
+    "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre|"
+    "enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|"
+    "gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|"
+    "janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|dezembro"
+)
+_END = r"(?![\w]|[.:/\-][0-9])"
+"""Where a number ends that is no part of a longer one."""
 _NAMED_DATES = (
-    re.compile(rf"(?:{_MONTHS})\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}}\b)?"),
     re.compile(
-        r"[0-9]{1,2}(?:st|nd|rd|th|\.)? (?:de )?"
-        rf"(?:(?:{_MONTHS})\b\.?|[^\W\d_]{{3,10}}\.?(?=,? (?:de )?\d{{4}}\b))"
-        r"(?:,? (?:de )?\d{4}\b)?"
+        rf"(?:{_MONTHS})\.? [0-9]{{1,2}}(?:st|nd|rd|th)?{_END}(?:,? [0-9]{{4}}{_END})?",
+    ),
+    re.compile(
+        r"[0-9](?<![\w.:/\-][0-9])[0-9]?(?:st|nd|rd|th|\.)? (?:de )?"
+        rf"(?:{_MONTHS}|{_OTHER_MONTHS})\b\.?(?:,? (?:de )?[0-9]{{4}}{_END})?"
     ),
 )
 _EASTERN_DATE = re.compile(
