@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.compaction.asking import Writer, call, gone_of, result, weigh
 from treadle.compaction.checkpoint import Checkpoint
 from treadle.compaction.facts import SECTIONS
-from treadle.compaction.known import Known
+from treadle.compaction.known import AS_SPELLED, Known
 from treadle.errors import CompactionFailed
 from treadle.messages import Message
 
@@ -39,6 +39,11 @@ SAID = [
 ]
 
 
+def loaded(note: str) -> Any:
+    """Return the JSON of a note, without the lines of references that JSON would escape."""
+    return json.loads(note.partition(AS_SPELLED)[0])
+
+
 def values(note: str) -> set[str]:
     """Return the references in a note."""
     return set(Known.of(note).references.known)
@@ -52,7 +57,7 @@ async def test_a_checkpoint_is_compact_json() -> None:
 
     note = await Checkpoint().note(gone_of(SAID), ask)
 
-    assert json.loads(note) == {
+    assert loaded(note) == {
         "records": 3,
         "confirmed_facts": ["The port is 8080 [M0001]"],
         "rolling_summary": "Began.",
@@ -63,11 +68,11 @@ async def test_a_checkpoint_is_compact_json() -> None:
             "numbers": {"M0001": ["8080"], "M0002": ["8443"]},
         },
         "references_in_results": {
-            "paths": {"M0003": ["C:\\tmp\\x"]},
             "ids": {"M0003": ["ORD-7731"]},
         },
     }
-    assert ": " not in note.replace("port is", "")
+    assert ": " not in note.partition(AS_SPELLED)[0].replace("port is", "")
+    assert note.endswith(AS_SPELLED + "returned M0003 C:\\tmp\\x")
     (request,) = ask.requests
     assert request.tools == ()
     assert request.settings.max_output_tokens
@@ -86,7 +91,7 @@ async def test_the_next_checkpoint_goes_on() -> None:
     ask = Writer(reply)
     said = [Message.user("Use port 9090 from 2026-04-01, with ORD-7731.")]
 
-    note = json.loads(await Checkpoint().note(gone_of(said, first), ask))
+    note = loaded(await Checkpoint().note(gone_of(said, first), ask))
 
     assert "[M0004] user:" in ask.texts[0]
     assert '"The port is 8080 [M0001]"' in ask.texts[0]
@@ -102,10 +107,10 @@ async def test_the_next_checkpoint_goes_on() -> None:
 async def test_a_former_value_that_is_said_again_holds_again() -> None:
     """What was superseded once may come back."""
     first = await Checkpoint().note(gone_of(SAID), Writer({"superseded": [{"was": "port 8080"}]}))
-    assert "former_references" in json.loads(first)
+    assert "former_references" in loaded(first)
 
     second = await Checkpoint().note(gone_of([Message.user("Back to 8080.")], first), Writer())
-    assert "former_references" not in json.loads(second)
+    assert "former_references" not in loaded(second)
 
 
 async def test_names_that_a_model_finds_are_kept_where_they_are() -> None:
@@ -124,7 +129,7 @@ async def test_what_is_no_json_is_asked_for_again(bad: str) -> None:
 
     note = await Checkpoint().note(gone_of(SAID), ask)
 
-    assert json.loads(note)["decisions"] == ["We go"]
+    assert loaded(note)["decisions"] == ["We go"]
     assert len(ask.requests) == 2
     assert "Your last answer was of no use" in ask.texts[1]
 
@@ -142,7 +147,7 @@ async def test_a_note_of_another_strategy_is_gone_on_from() -> None:
     """It becomes the summary, and what is exact in it is kept."""
     note = await Checkpoint().note(gone_of(SAID, "They use /etc/x.conf."), Writer())
 
-    assert json.loads(note)["rolling_summary"] == "They use /etc/x.conf."
+    assert loaded(note)["rolling_summary"] == "They use /etc/x.conf."
     assert "/etc/x.conf" in values(note)
 
 
@@ -162,7 +167,7 @@ async def test_long_histories_are_read_piece_by_piece() -> None:
         output = request.settings.max_output_tokens or 0
         assert weigh(request.system) + weigh(request.messages[0].text) + output <= gone.window
     assert "Fact 0 holds" in ask.texts[-1]
-    assert len(json.loads(note)["confirmed_facts"]) == count
+    assert len(loaded(note)["confirmed_facts"]) == count
     assert {f"TICKET-{n:05d}" for n in range(30)} | {"/in/the/middle.txt"} <= values(note)
 
 
@@ -192,7 +197,7 @@ def test_what_yields_and_in_which_order() -> None:
     full: dict[str, Any] = {"records": 9, "rolling_summary": "long " * 300, **told}
     known = Known.of(json.dumps(full))
     known.references.add(" ".join(f"/srv/file{n}.txt" for n in range(40)), "said", 1)
-    notes = [json.loads(known.fitted(most, weigh)) for most in range(weigh(known.text()), 40, -20)]
+    notes = [loaded(known.fitted(most, weigh)) for most in range(weigh(known.text()), 40, -20)]
 
     def first(name: str, least: int) -> int:
         return next(n for n, note in enumerate(notes) if len(note.get(name, ())) < least)
@@ -259,4 +264,4 @@ async def test_no_reference_is_lost_whatever_the_model_says(
         wanted.update(each for each in REFERENCES if each in said)
         count += 3
         assert wanted <= values(note)
-        assert json.loads(note)["records"] == count
+        assert loaded(note)["records"] == count

@@ -68,10 +68,17 @@ async def test_the_summary_is_rolled_on() -> None:
 
 async def test_a_summary_that_is_too_long_is_shortened() -> None:
     """The note keeps to its size, and says that something is missing."""
-    note = await Summary().note(gone_of(SAID, tokens=100), Writer("word " * 2_000))
+    said = [*SAID, Message.user("word " * 2_000)]
+    note = await Summary().note(gone_of(said, tokens=100), Writer("word " * 1_000))
 
     assert weigh(note) <= 100
     assert "characters are left out here" in note
+
+
+async def test_a_summary_that_is_longer_than_what_it_stands_for_is_none() -> None:
+    """It would bring nothing."""
+    with pytest.raises(CompactionFailed, match="longer than what it stands for"):
+        await Summary().note(gone_of(SAID, tokens=100), Writer("word " * 2_000))
 
 
 @pytest.mark.parametrize("reply", ["", "   \n"])

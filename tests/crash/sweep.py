@@ -111,15 +111,6 @@ class Trial:
         return asyncio.run(opened())
 
 
-async def _known(url: str) -> None:
-    """Import what the store needs here, before threads would wait for one another to import it."""
-    store = open_store(url)
-    try:
-        await store.list(limit=1)
-    finally:
-        await store.close()
-
-
 def die_once(trial: Trial, kind: Literal["before", "after"], number: int) -> None:
     """Kill the run before or after its N-th append, if it gets there, and let it finish."""
     while not trial.over and not trial.kills:
@@ -190,7 +181,6 @@ class Sweep:
             pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
             logs = (self._folder / f"log-{number}" for number in range(AT_ONCE))
             free = [stack.enter_context(Nursery(log, self._url)) for log in logs]
-            asyncio.run(_known(self._url))
             work = self._work(count(1) if numbers is None else numbers)
             list(pool.map(partial(self._take, work, deaths), free))
 

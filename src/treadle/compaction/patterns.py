@@ -229,7 +229,10 @@ def _in_number(text: str) -> Found | None:
         return ("numbers", text) if len(text) > 2 else None
     if len(text) > _LONGEST_TOKEN:
         return None
-    if text[-1] in "0123456789Z" or text.endswith(" UTC"):
+    time, utc, _ = text.partition(" UTC")
+    if utc:
+        text = time + utc  # what stands after it is no unit
+    if text[-1] in "0123456789Z" or utc:
         number, unit = text, ""
     else:
         split = _SPLIT_UNIT.fullmatch(text)
