@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.compaction.histories import problems_of, random_history, tool_turn
 from treadle import Message
@@ -41,7 +42,7 @@ def test_turns_keep_calls_with_their_results() -> None:
         *tool_turn(1, ("look", "fetch")),
         *tool_turn(2, ("load_skill",)),
         Message.assistant("done"),
-        Message.user(NOTE + "earlier"),
+        replace(Message.user(NOTE + "earlier"), advice=True),
     ]
     found = turns_of(said, weigh)
     assert [turn.kind for turn in found] == ["user", "tools", "skills", "final", "note"]

@@ -36,6 +36,42 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:
     assert said in str(error.value)
 
 
+class Own:
+    """A strategy of one's own."""
+
+    name, keep_recent, protect, share = "own", 2, ("user",), 1.0
+
+    async def note(self, gone: Any, ask: Any) -> str:
+        return "short"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("name", 5, "strategy.name=5: give a text"),
+        ("name", "\ud800", "strategy.name='\\ud800': give a text"),
+        ("keep_recent", None, "strategy.keep_recent=None"),
+        ("keep_recent", -1, "strategy.keep_recent=-1"),
+        ("keep_recent", 1.5, "strategy.keep_recent=1.5"),
+        ("share", "half", "strategy.share='half': give a share"),
+        ("share", float("nan"), "strategy.share=nan"),
+        ("share", None, "strategy.share=None"),
+        ("protect", None, "protect=None: give kinds"),
+        ("protect", ("users",), "protect='users' is none of"),
+        ("note", "text", "strategy.note='text': give a method"),
+    ],
+)
+def test_a_strategy_of_ones_own_is_looked_at_before_a_run(
+    field: str, value: Any, said: str
+) -> None:
+    own = Own()
+    assert Compaction(strategy=own).kept == 2
+    setattr(own, field, value)
+    with pytest.raises(ConfigError) as error:
+        Compaction(strategy=own)
+    assert said in str(error.value)
+
+
 def test_a_policy_is_a_policy() -> None:
     with pytest.raises(ConfigError, match="compaction='summary': give a Compaction"):
         Agent("a", model=ScriptedModel(["x"]), compaction="summary")  # type: ignore[arg-type]

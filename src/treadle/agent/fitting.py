@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from msgspec import Struct
 
@@ -15,15 +14,18 @@ from treadle.agent.bus import EventBus
 from treadle.agent.context_use import Compacted
 from treadle.agent.setup import RunSetup
 from treadle.agent.work import Work
+from treadle.compaction.checkpoint import Checkpoint
 from treadle.compaction.choice import Choice, Keeping, Room, choose
 from treadle.compaction.cutting import cuts_of
+from treadle.compaction.drop import DropOldest
 from treadle.compaction.policy import Compaction
 from treadle.compaction.strategy import Gone
 from treadle.compaction.turns import Turn, note_in, turns_of
 from treadle.dialogue import without
-from treadle.errors import ConfigError, ContextTooSmall
+from treadle.errors import CompactionFailed, ConfigError, ContextTooSmall
 from treadle.events import CompactionStarted, ContextCompacted
 from treadle.journal import Cut
+from treadle.limits import Budget, Limits
 from treadle.messages import Message
 from treadle.models.calibration import calibration_of
 from treadle.models.resolve import resolve_model
@@ -44,6 +46,8 @@ tried again before the history has grown by so much, or does not fit any more.""
 NOTE_SHARE, MOST_NOTE = 0.2, 0.4
 """What a note is taken to need of the room, and what it may have."""
 LEAST_NOTE = 256
+NO_LIMITS = Limits(max_turns=None)
+"""What notes cost counts in the run, whose limits hold for them."""
 
 
 class _Told(Struct):
@@ -72,6 +76,7 @@ class Fitting:
         self._offset = 0
         self._sizes: Sizes | None = None
         self._writer: Asker | None = None
+        self._purse = Budget(NO_LIMITS, work.budget)
 
     async def fit(self, make: Callable[[], ModelRequest]) -> ModelRequest:
         """Return the request that `make` makes of the run's history, once it fits.
@@ -106,11 +111,11 @@ class Fitting:
         if total < self._window:  # it counts otherwise than we do
             self._offset += self._window - total
             total = self._window
-        before = len(self._work.thread)
+        before = self._work.compacted.times
         await self._compact(sizes, total)
         request = make()
-        if len(self._work.thread) == before:
-            raise self._too_small(sizes) from error
+        if self._work.compacted.times == before:
+            raise self._too_small(sizes, refused=True) from error
         self._measure(request)
         return request
 
@@ -155,6 +160,8 @@ class Fitting:
         most = self._hard - int(self._window * SPARE) - fixed
         noted = sum(turn.tokens for turn in turns if turn.kind == "note")  # it hardly gets shorter
         note = max(LEAST_NOTE, int(space * NOTE_SHARE), min(noted, int(space * MOST_NOTE)))
+        if isinstance(self._way, DropOldest):
+            most += note  # none comes
         room = Room(int(space * AIM), most, note)
         keeping = Keeping(self._policy.kept, self._policy.protected, self._way.share)
         choice = choose(turns, room, keeping)
@@ -186,9 +193,12 @@ class Fitting:
         )
 
     async def _noted(self, choice: Choice, longest: int, ratio: float, *, needed: bool) -> _Told:
-        """Return what is cut, with the note in its place; without one only where it is `needed`."""
+        """Return what is cut, with the note in its place.
+
+        Where there is none, turns go only where that is `needed`, and the earlier note stays.
+        """
         thread, way = self._work.thread, self._way
-        used: list[Usage] = []
+        self._purse.spent = NOTHING
         weight = sum(turn.tokens for turn in choice.gone)
         old = sum(turn.tokens for turn in choice.gone if turn.kind == "note")
         gone = Gone(
@@ -201,33 +211,31 @@ class Fitting:
         error = None
         note: str | None = None
         try:
-            note = await way.note(gone, self._ask_into(used))
+            note = _checked(await way.note(gone, self._ask), way.name)
         except BudgetSpent:
             error = "The budget does not allow to ask for a note."
         except Exception as failure:  # noqa: BLE001 strategies are users' code, too
             error = describe(failure)
-        brings = weight - (0 if note is None else gone.weigh(note))
-        if error is None and brings < WORTH * (weight - old):
+        longer = weight - WORTH * (weight - old)
+        if error is None and note is not None and gone.weigh(note) > longer:
             error = "The note is hardly shorter than what it stands for."
-        usage = sum(used, NOTHING)
+        usage = self._purse.spent  # of what failed and was of no use, too
         if error is None:
             cuts = cuts_of(thread, choice.gone, note)
             return _Told(cuts, way.name, choice.yielded, usage)
         if not needed:
             return _Told([], way.name, (), usage, error)
-        cuts = cuts_of(thread, choice.gone, None)
+        left = way.without_model(gone) if isinstance(way, Checkpoint) else None
+        if left is None or gone.weigh(left) > longer:
+            left = gone.note
+        cuts = cuts_of(thread, choice.gone, left)  # what is known already is not lost with the rest
         return _Told(cuts, "drop_oldest", choice.yielded, usage, error)
 
-    def _ask_into(self, used: list[Usage]) -> Callable[[ModelRequest], Any]:
-        async def ask(request: ModelRequest) -> ModelReply:
-            work = self._work
-            if self._writer is None:
-                self._writer = _writer_of(work, self._policy)
-            reply = await self._writer.ask(request, work.budget.turns, work.seconds_left())
-            used.append(reply.usage)
-            return reply
-
-        return ask
+    async def _ask(self, request: ModelRequest) -> ModelReply:
+        work = self._work
+        if self._writer is None:
+            self._writer = _writer_of(work, self._policy, self._purse)
+        return await self._writer.ask(request, work.budget.turns, work.seconds_left())
 
     def _weigh(self, text: str) -> int:
         return tokens_of_text(text) if self._count is None else self._count(text)
@@ -236,7 +244,7 @@ class Fitting:
         profile = self._work.setup.profile
         return tokens_of_message(message, profile, count=self._count)
 
-    def _too_small(self, sizes: Sizes) -> ContextTooSmall:
+    def _too_small(self, sizes: Sizes, *, refused: bool = False) -> ContextTooSmall:
         profile = self._work.setup.profile
         parts = {
             "instructions": sizes.instructions,
@@ -247,9 +255,12 @@ class Fitting:
         }
         largest = sorted(parts.items(), key=lambda item: -item[1])[:3]
         told = ", ".join(f"{name} about {size:,}" for name, size in largest if size)
+        problem = f"does not fit in the window of {self._window:,} tokens"
+        if refused:
+            problem = f"was refused as too long (the window is taken to be {self._window:,} tokens)"
         return ContextTooSmall(
-            f"The request does not fit in the window of {self._window:,} tokens, and nothing more "
-            f"can leave the history. What fills it: {told}. Shorten that, or give a larger window.",
+            f"The request {problem}, and nothing more can leave the history. "
+            f"What fills it: {told}. Shorten that, or take a model with a larger window.",
             provider=profile.provider,
             model=profile.name,
         )
@@ -285,12 +296,22 @@ def _for_output(setup: RunSetup, window: int) -> int:
     return given if given is not None and given < window // 2 else min(1_024, window // 20)
 
 
+def _checked(note: object, strategy: str) -> str | None:
+    """Return what a strategy gave when it is a note: strategies are made by users, too."""
+    if note is None or isinstance(note, str):
+        return note
+    raise CompactionFailed(
+        f"Strategy {strategy!r:.60} gave {type(note).__name__} ({note!r:.60}) for a note; "
+        "it returns a text or None."
+    )
+
+
 def _note_in(turns: Sequence[Turn]) -> str | None:
     notes = [note for turn in turns for each in turn.messages if (note := note_in(each))]
     return "\n".join(notes) or None
 
 
-def _writer_of(work: Work, policy: Compaction) -> Asker:
+def _writer_of(work: Work, policy: Compaction, purse: Budget) -> Asker:
     """Return what asks for notes: quietly, without the run's settings and its kind of output."""
     setup = work.setup
     model = setup.model
@@ -299,4 +320,4 @@ def _writer_of(work: Work, policy: Compaction) -> Asker:
     profile = profile_of(model)
     plain = replace(setup, model=model, profile=profile, output=None, settings=DEFAULT_SETTINGS)
     quiet = EventBus(work.start.run_id, setup.agent)
-    return Asker(plain, quiet, work.budget, work.ctx, parent_span=work.span)
+    return Asker(plain, quiet, purse, work.ctx, parent_span=work.span)

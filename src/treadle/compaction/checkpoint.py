@@ -59,10 +59,7 @@ class Checkpoint:
             ModelError: the model could not be asked.
             CompactionFailed: it wrote no JSON object, even when asked again.
         """
-        known = Known.of(gone.note)
-        records = records_of(gone.turns, known.count + 1)
-        known.count += len(records)
-        known.references.read(records)
+        known, records = _read(gone)
         writer = _Writer(gone, ask)
         for piece in pieces(gone, records, _SYSTEM, gone.tokens):
             told = await writer.told(known.facts, piece)
@@ -72,6 +69,25 @@ class Checkpoint:
             _keep_spelled(known, told.get("exact_references"), records)
             _outdate(known, known.facts.superseded[before:])
         return known.fitted(gone.tokens, gone.weigh)
+
+    def without_model(self, gone: Gone) -> str | None:
+        """Return the checkpoint as far as code can bring it: for when no model can be asked.
+
+        The facts so far stay, and the exact references of what leaves. None where there is nothing.
+        """
+        known, _ = _read(gone)
+        if gone.note is None and not known.references.known:
+            return None
+        return known.fitted(gone.tokens, gone.weigh)
+
+
+def _read(gone: Gone) -> tuple[Known, list[Record]]:
+    """Return what the note so far says, with the references of what leaves; and its records."""
+    known = Known.of(gone.note)
+    records = records_of(gone.turns, known.count + 1)
+    known.count += len(records)
+    known.references.read(records)
+    return known, records
 
 
 class _Writer:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from treadle.compaction.turns import NOTE, Turn
 from treadle.journal import Cut
 from treadle.messages import Message
@@ -22,8 +24,13 @@ def cuts_of(messages: Sequence[Message], gone: Sequence[Turn], note: str | None)
         text = note if not cuts else None
         if text is None and _leaves_seam(messages, start, stop):
             text = LEFT_OUT
-        cuts.append(Cut(start, stop, None if text is None else Message.user(NOTE + text)))
+        cuts.append(Cut(start, stop, None if text is None else _noted(text)))
     return cuts
+
+
+def _noted(text: str) -> Message:
+    """Return the message that stands for what has left: no user said it."""
+    return replace(Message.user(NOTE + text), advice=True)
 
 
 def _stretches(gone: Sequence[Turn]) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ from treadle.compaction.summary import Aggressive, Summary
 from treadle.compaction.turns import Kind
 from treadle.errors import ConfigError
 from treadle.ports.model import Model
+from treadle.values import clean
 
 StrategyName = Literal["summary", "checkpoint", "aggressive", "drop_oldest"]
 Protected = Literal["user", "final", "skills", "tools"]
@@ -73,11 +74,9 @@ class Compaction:
         elif missing := [name for name in _METHODS if not hasattr(self.strategy, name)]:
             raise ConfigError(f"strategy={self.strategy!r:.60} is none: it has no {missing[0]}.")
         else:
-            _kinds(self.strategy.protect)
-        if isinstance(self.keep_recent, float):
-            _check_number("keep_recent", self.keep_recent, float, 0.0, 1.0)
-        else:
-            _check_number("keep_recent", self.keep_recent, int, 0, None)
+            _check_strategy(self.strategy)
+        if self.keep_recent is not None:
+            _check_recent("keep_recent", self.keep_recent)
         if self.protect is not None:
             object.__setattr__(self, "protect", _kinds(self.protect))
         if self.tokenizer is not None and not callable(self.tokenizer):
@@ -99,8 +98,29 @@ class Compaction:
         return _kinds(self.way.protect if self.protect is None else self.protect)
 
 
-def _kinds(given: Iterable[Any]) -> tuple[Any, ...]:
-    kinds = (given,) if isinstance(given, str) else tuple(given)
+def _check_strategy(strategy: Strategy) -> None:
+    """Look at what a strategy of one's own says of itself, before a run hangs on it."""
+    name: Any = strategy.name
+    if not isinstance(name, str) or clean(name) != name:
+        raise ConfigError(f"strategy.name={name!r:.60}: give a text.")
+    _check_recent("strategy.keep_recent", strategy.keep_recent)
+    _check_number("strategy.share", strategy.share, float, 0.0, 1.0)
+    _kinds(strategy.protect)
+    if not callable(strategy.note):
+        raise ConfigError(f"strategy.note={strategy.note!r:.60}: give a method.")
+
+
+def _check_recent(name: str, value: Any) -> None:
+    if isinstance(value, float):
+        _check_number(name, value, float, 0.0, 1.0)
+    else:
+        _check_number(name, value, int, 0, None)
+
+
+def _kinds(given: Any) -> tuple[Any, ...]:
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"protect={given!r:.60}: give kinds of turns.")
+    kinds: tuple[Any, ...] = (given,) if isinstance(given, str) else tuple(given)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
     known = get_args(Protected)
     for kind in kinds:
         if kind not in known:
@@ -109,8 +129,8 @@ def _kinds(given: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _check_number(name: str, value: Any, kind: type, least: float, most: float | None) -> None:
-    if value is None and name != "trigger":
-        return  # as the model or the strategy has it
+    if value is None and name == "window":
+        return  # as the model has it
     number: Any = value
     kinds: Any = int if kind is int else (int, float)
     fits = isinstance(value, kinds) and not isinstance(value, bool)

@@ -37,7 +37,7 @@ def turns_of(messages: Sequence[Message], weigh: Callable[[Message], int]) -> li
     start = 0
     while start < len(messages):
         stop = start + 1
-        while stop < len(messages) and (messages[stop].role == "tool" or messages[stop].advice):
+        while stop < len(messages) and _belongs(messages[stop]):
             stop += 1
         those = tuple(messages[start:stop])
         turns.append(Turn(_kind(those), start, stop, those, sum(map(weigh, those))))
@@ -46,9 +46,17 @@ def turns_of(messages: Sequence[Message], weigh: Callable[[Message], int]) -> li
 
 
 def note_in(message: Message) -> str | None:
-    """Return what an earlier compaction left in this message, None where it is no such message."""
-    text = message.text if message.role == "user" else ""
+    """Return what an earlier compaction left in this message, None where it is no such message.
+
+    What a user said is none, however it begins.
+    """
+    text = message.text if message.role == "user" and message.advice else ""
     return text.removeprefix(NOTE) if text.startswith(NOTE) else None
+
+
+def _belongs(message: Message) -> bool:
+    """Whether a message goes with what stands before it."""
+    return message.role == "tool" or (message.advice and note_in(message) is None)
 
 
 def _kind(messages: Sequence[Message]) -> Kind:
