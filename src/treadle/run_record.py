@@ -25,6 +25,7 @@ class RunRecord(Struct):
     `revision`. `place` is where in the history it began, `results` what its tools gave, `verdicts`
     what was decided on its calls. The turns of a `flow` are those of all its steps, and
     `input` is what it was asked; `told` is whether its model knows what is left of its limits.
+    `compactions` is how often old turns have left the history in it, `compacted` how many messages.
     `before` is the last step of the run before it, if that was one. A
     run is superseded when another began before it had ended.
     """
@@ -53,6 +54,8 @@ class RunRecord(Struct):
     before: StepEnded | None = None
     prompt: PromptSizes | None = None
     told: bool = False
+    compactions: int = 0
+    compacted: int = 0
     last_at: datetime | None = None
     part_from: datetime | None = None
     parts: timedelta = timedelta()

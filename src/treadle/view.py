@@ -226,6 +226,9 @@ class View(Dialogue):
             each.place = moved(each.place, entry.cuts)
         record = self.runs[entry.run_id]
         record.usage = record.usage + entry.usage
+        if entry.cuts:
+            record.compactions += 1
+            record.compacted += sum(cut.stop - cut.start for cut in entry.cuts)
 
     def _forked(self, entry: Forked) -> None:
         self.forked = entry

@@ -193,3 +193,20 @@ async def test_what_notes_of_no_use_cost_is_in_the_journal(finish: Any) -> None:
     recorded = (await conversation.view()).runs[result.run_id].usage
     assert recorded.input_tokens == result.usage.input_tokens > 0
     assert recorded.input_tokens == sum(each.usage.input_tokens for each in events)
+
+
+async def test_a_resumed_run_tells_of_what_left_before() -> None:
+    """What fills the window is told of the whole run, as it is without a pause."""
+    whole, _ = await run_of(Noted(*["short"] * 300), compaction=Compaction(window=WINDOW))
+    model, store = Noted(*["short"] * 300), MemoryStore()
+    options: Any = {"limits": Limits(max_turns=40), "on_limit": "pause", "store": store}
+    paused, _ = await run_of(model, compaction=Compaction(window=WINDOW), **options)
+    assert paused.context.compactions > 0
+    agent = Agent("a", FunctionModel(model), tools=[look], compaction=Compaction(window=WINDOW))
+    resumed = await agent.resume(paused.run_id, store=store, limits=Limits(max_turns=200))
+    assert resumed.output == "done"
+    assert resumed.context.compactions > paused.context.compactions
+    assert resumed.context.compacted > paused.context.compacted
+    again = await agent.resume(paused.run_id, store=store)
+    assert again.context.compactions == resumed.context.compactions
+    assert abs(resumed.context.compactions - whole.context.compactions) <= 1

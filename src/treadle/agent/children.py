@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from treadle.agent.context_use import left_in
 from treadle.agent.result import AnyResult
 from treadle.agent.setup import AgentDelegate, Resumption, RunSetup
 from treadle.agent.sorting import tell_decided
@@ -214,7 +215,7 @@ def _restore(work: Work) -> None:
     work.budget.restore(record.usage, record.turns, record.tool_calls)
     work.began -= record.seconds
     work.start_timer()
-    work.tool_results = list(record.results)
+    work.tool_results, work.compacted = list(record.results), left_in(record)
     work.said, work.steps = record.input, view.steps
     if work.origin is not None and work.origin.background:
         work.inbox.waiting.update(view.mail.inbox)

@@ -101,6 +101,11 @@ class Compacted(Struct, frozen=True):
 NOTHING_LEFT = Compacted()
 
 
+def left_in(record: RunRecord) -> Compacted:
+    """Return what has left the history in a run, as its journal tells."""
+    return Compacted(record.compactions, record.compacted)
+
+
 def context_use(
     request: ModelRequest,
     profile: ModelProfile,

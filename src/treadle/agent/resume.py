@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from treadle.agent.approval import decided, verdict_of
 from treadle.agent.children import labels
+from treadle.agent.context_use import left_in
 from treadle.agent.ending import Ending
 from treadle.agent.options import OnChange
 from treadle.agent.outside import read_view
@@ -63,7 +64,7 @@ async def reopen(work: Work, resumption: Resumption) -> Ending | None:
     restore(work.budget, record)
     work.began -= record.seconds
     work.start_timer()
-    work.tool_results = list(record.results)
+    work.tool_results, work.compacted = list(record.results), left_in(record)
     work.said, work.steps = record.input, view.steps
     work.inbox.heard = view.mail.heard_in(run_id)
     metadata = {name: unpack(value) for name, value in record.metadata.items()}
