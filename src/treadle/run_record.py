@@ -9,7 +9,15 @@ from typing import Any, Literal, Self
 from msgspec import UNSET, Struct, UnsetType
 
 from treadle.events import StopReason
-from treadle.journal import CancelAsked, PromptSizes, RunBegan, RunEnded, StepEnded, Verdict
+from treadle.journal import (
+    CancelAsked,
+    Compacted,
+    PromptSizes,
+    RunBegan,
+    RunEnded,
+    StepEnded,
+    Verdict,
+)
 from treadle.messages import Message, ToolResult
 from treadle.usage import NOTHING, Usage
 from treadle.values import Plain
@@ -71,6 +79,13 @@ class RunRecord(Struct):
         if self.part_from is None or self.last_at is None:
             return self.parts
         return self.parts + max(timedelta(), self.last_at - self.part_from)
+
+    def shorten(self, entry: Compacted) -> None:
+        """Old turns have left the history in it."""
+        self.usage = self.usage + entry.usage
+        if entry.cuts:
+            self.compactions += 1
+            self.compacted += sum(cut.stop - cut.start for cut in entry.cuts)
 
     @classmethod
     def begun(cls, entry: RunBegan, place: int, steps: Sequence[StepEnded]) -> Self:

@@ -224,11 +224,7 @@ class View(Dialogue):
         self.cut(entry.cuts)
         for each in self.runs.values():
             each.place = moved(each.place, entry.cuts)
-        record = self.runs[entry.run_id]
-        record.usage = record.usage + entry.usage
-        if entry.cuts:
-            record.compactions += 1
-            record.compacted += sum(cut.stop - cut.start for cut in entry.cuts)
+        self.runs[entry.run_id].shorten(entry)
 
     def _forked(self, entry: Forked) -> None:
         self.forked = entry
