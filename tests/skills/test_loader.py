@@ -106,7 +106,10 @@ def test_allowed_tools_are_never_lost(tmp_path: Path, head: str, tools: tuple[st
         ("name: tax-help\ndescription: VAT\nmetadata: " + "[" * 2000, 4, "deep"),
         ("name: tax-help\ndescription: " + "x" * 70_000, 1, "longer than"),
         ("name: tax-help\ndescription: VAT\n\tmetadata: x", 4, "no YAML"),
-        ("name: tax-help\ndescription: a \x07 bell", 2, "no YAML"),
+        ("name: tax-help\ndescription: a \x07 bell", 3, "no YAML"),
+        ('name: tax-help\ndescription: "\\U00110000"', 2, "no YAML"),
+        ('name: tax-help\ndescription: "\\UFFFFFFFF"', 2, "no YAML"),
+        ("%YAML 1." + "9" * 5000, 2, "no YAML"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_line(

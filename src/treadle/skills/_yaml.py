@@ -29,8 +29,11 @@ def read_yaml(text: str, first: int) -> tuple[dict[str, Field], list[Problem]]:
     except yaml.MarkedYAMLError as error:
         line = first if error.problem_mark is None else first + error.problem_mark.line
         raise Broken(line, f"This is no YAML: {error.problem or error.context}.") from error
-    except yaml.YAMLError as error:
-        raise Broken(first, f"This is no YAML: {str(error).splitlines()[0]}.") from error
+    except yaml.reader.ReaderError as error:
+        line = first + text.count("\n", 0, error.position)
+        raise Broken(line, f"This is no YAML: {str(error).splitlines()[0]}.") from error
+    except (ValueError, OverflowError) as error:  # numbers that the package does not look at
+        raise Broken(first, f"This is no YAML: {error}.") from error
     if root is None:
         return {}, problems
     if not isinstance(root, yaml.MappingNode):
