@@ -110,3 +110,9 @@ def test_usage_adds_up() -> None:
 
     assert one + one == Usage(2, 4, 6, 8, 10, 12, 14, Decimal("0.2"))
     assert one.total_tokens == 5
+
+
+@pytest.mark.parametrize("given", [None, 1, "no"])
+def test_close_out_is_yes_or_no(given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"close_out=.*True or False"):
+        Limits(close_out=given)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle import Agent, MemoryStore, Prompt
+from treadle import Agent, ConfigError, MemoryStore, Prompt
 from treadle.testing import ScriptedModel
 
 TITLES = [
@@ -136,3 +137,14 @@ async def test_an_agent_keeps_the_prompt_that_it_was_given() -> None:
     assert model.requests[0].system == agent.instructions == "## Role\n\nYou count."
     (batch, *_) = await store.read(result.conversation_id)
     assert "instructions" in batch.entries[0].definition  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "call", [("role", None), ("input", 3), ("instructions", None), ("constraints", "a", [1])]
+)
+@pytest.mark.parametrize("own", [None, 3, [1], ["a", None]])
+def test_what_is_no_text_is_refused_with_the_value(call: tuple[Any, ...], own: Any) -> None:
+    with pytest.raises(ConfigError, match="give a str"):
+        getattr(Prompt(), call[0])(*call[1:])
+    with pytest.raises(ConfigError, match="give a str"):
+        Prompt().section("Own", own)

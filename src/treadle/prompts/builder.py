@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from treadle.errors import ConfigError
 from treadle.prompts.lists import bullet_list, numbered_list
 from treadle.values import clean
 
@@ -26,6 +27,9 @@ class Prompt:
 
     Each method changes the prompt and returns it; `copy` begins another from here. It is not meant
     to be changed by several threads at once.
+
+    Raises:
+        ConfigError: of each method, that what it was given is no text.
     """
 
     __slots__ = ("_constraints", "_examples", "_instructions", "_own", "_texts")
@@ -119,10 +123,16 @@ SECTIONS = (
 
 
 def _tidy(text: str) -> str:
+    given: object = text
+    if not isinstance(given, str):
+        raise ConfigError(f"Prompt: {given!r:.60} is no text; give a str.")
     return clean(text).strip()
 
 
 def _kept(items: Sequence[str]) -> list[str]:
+    given: object = items
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"Prompt: {given!r:.60} is no list; give a str, or a list of them.")
     if isinstance(items, str):  # a mistake of callers without types: not a list of letters
         items = (items,)
     return [text for item in items if (text := _tidy(item))]
