@@ -65,9 +65,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         given: Any = self.max_cost
         if isinstance(given, int | float) and not isinstance(given, bool):
             force_setattr(self, "max_cost", Decimal(str(given)))
-        close_out: object = self.close_out
-        if not isinstance(close_out, bool):
-            raise ConfigError(f"Limits(close_out={close_out!r:.60}): give True or False.")
+        if type(self.close_out) is not bool:
+            raise ConfigError(f"Limits(close_out={self.close_out!r:.60}): give True or False.")
         for name, kind, least in _RULES:
             value: Any = getattr(self, name)
             if value is None and name != "max_depth":

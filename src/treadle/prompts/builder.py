@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from treadle.errors import ConfigError
 from treadle.prompts.lists import bullet_list, numbered_list
@@ -122,20 +123,20 @@ SECTIONS = (
 )
 
 
-def _tidy(text: str) -> str:
-    given: object = text
-    if not isinstance(given, str):
-        raise ConfigError(f"Prompt: {given!r:.60} is no text; give a str.")
+def _tidy(text: object) -> str:
+    if not isinstance(text, str):
+        raise ConfigError(f"Prompt: {text!r:.60} is no text; give a str.")
     return clean(text).strip()
 
 
-def _kept(items: Sequence[str]) -> list[str]:
-    given: object = items
-    if not isinstance(given, Iterable):
-        raise ConfigError(f"Prompt: {given!r:.60} is no list; give a str, or a list of them.")
+def _kept(items: Any) -> list[str]:
     if isinstance(items, str):  # a mistake of callers without types: not a list of letters
-        items = (items,)
-    return [text for item in items if (text := _tidy(item))]
+        return _kept((items,))
+    try:
+        texts = map(_tidy, items)
+    except TypeError as error:
+        raise ConfigError(f"Prompt: {items!r:.60} is no list; give a str, or several.") from error
+    return [text for text in texts if text]
 
 
 def _section(title: str, text: str) -> str:
