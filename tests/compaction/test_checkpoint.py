@@ -143,6 +143,17 @@ async def test_no_json_twice_is_an_error() -> None:
     assert len(ask.requests) == 2
 
 
+async def test_an_answer_that_breaks_off_twice_counts_as_far_as_it_goes() -> None:
+    """A model with too little room does not keep the history from leaving."""
+    ask = Writer('{"decisions": ["We go", "We stay"], "rolling_summary": "he said "no" and')
+
+    note = await Checkpoint().note(gone_of(SAID), ask)
+
+    assert json.loads(note)["decisions"] == ["We go", "We stay"]
+    assert "ORD-7731" in values(note)
+    assert len(ask.requests) == 2
+
+
 async def test_a_note_of_another_strategy_is_gone_on_from() -> None:
     """It becomes the summary, and what is exact in it is kept."""
     note = await Checkpoint().note(gone_of(SAID, "They use /etc/x.conf."), Writer())

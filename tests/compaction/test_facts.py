@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.compaction.facts import SECTIONS, Fact, Facts
-from treadle.compaction.json_reply import object_in
+from treadle.compaction.json_reply import beginning_in, object_in
 
 OLD = Facts.of(
     {
@@ -237,3 +238,24 @@ def test_what_is_no_object_is_refused(text: str) -> None:
     """With one kind of error."""
     with pytest.raises(ValueError, match=r"."):
         object_in(text)
+
+
+@given(st.dictionaries(st.text(max_size=5), json_values, min_size=1, max_size=5), st.data())
+def test_what_is_whole_of_a_broken_object_is_read(
+    value: dict[str, Any], data: st.DataObject
+) -> None:
+    """Cut anywhere, the members before the cut come back as they are; nothing raises."""
+    text = json.dumps(value)
+    beginning = beginning_in(text[: data.draw(st.integers(0, len(text)))])
+
+    whole = list(beginning.items())[:-1]
+    assert whole == list(value.items())[: len(whole)]
+    assert beginning_in(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no", "[1, 2", "{", '{"a"', '{"a": ', "{" * 10_000, "[{" * 9_999]
+)
+def test_of_nothing_there_is_no_beginning(text: str) -> None:
+    """Hostile nesting costs no time either."""
+    assert beginning_in(text) == {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from tests.compaction.asking import call, gone_of, result
 from treadle.compaction.checkpoint import Checkpoint
 from treadle.messages import Message
-from treadle.ports.model import ModelReply, ModelRequest
+from treadle.ports.model import ModelReply, ModelRequest, ModelSettings
 from treadle.providers.local.model import Local
 from treadle.providers.local.weights import pull
 
@@ -37,7 +38,8 @@ async def test_a_checkpoint_comes_out(model: Local) -> None:
     async def ask(request: ModelRequest) -> ModelReply:
         nonlocal asked
         asked += 1
-        return await model.complete(request)
+        brief = ModelSettings(max_output_tokens=160, seed=1)  # it is slow, and copies what it reads
+        return await model.complete(replace(request, settings=brief))
 
     note = await Checkpoint().note(gone_of(HISTORY, tokens=600, window=4_000), ask)
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.json import encode
 
 from treadle.compaction.facts import Facts, Superseded
-from treadle.compaction.json_reply import object_in
+from treadle.compaction.json_reply import beginning_in, object_in
 from treadle.compaction.known import Known
 from treadle.compaction.patterns import LONGEST
 from treadle.compaction.records import Record, records_of, returned_in, said_in
@@ -55,9 +55,11 @@ class Checkpoint:
     async def note(self, gone: Gone, ask: Ask) -> str:
         """Return the checkpoint as compact JSON, at most `gone.tokens` long.
 
+        An answer that breaks off, even when it is asked for again, counts as far as it goes.
+
         Raises:
             ModelError: the model could not be asked.
-            CompactionFailed: it wrote no JSON object, even when asked again.
+            CompactionFailed: it wrote no JSON at all.
         """
         known, records = _read(gone)
         writer = _Writer(gone, ask)
@@ -101,9 +103,9 @@ class _Writer:
         gone = self._gone
         wanted = f"Write the JSON object now, of at most {note_size(gone):,} tokens."
         text = question(self._shown(facts), "The checkpoint", piece, wanted)
-        reply = await written(gone, self._ask, _SYSTEM, text)
+        first = await written(gone, self._ask, _SYSTEM, text)
         try:
-            return object_in(reply)
+            return object_in(first)
         except ValueError as error:
             problem = f"{error!s:.120}"
         again = f"{text}\nYour last answer was of no use: {problem}. Write only the JSON object."
@@ -111,6 +113,8 @@ class _Writer:
         try:
             return object_in(reply)
         except ValueError as error:
+            if beginning := beginning_in(reply) or beginning_in(first):
+                return beginning  # what it does not say of the rest is kept by code
             raise CompactionFailed(
                 f"The model wrote a checkpoint that is no JSON object, twice: {error!s:.120}. "
                 f"It begins {reply[:80]!r}."

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from typing import Any
 
 from treadle.values import is_object
 
+_MARK = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],]', re.DOTALL)
+_MOST_TRIES = 20
+_DEEPEST = 50
 _TRAILING = re.compile(r'("(?:[^"\\]++|\\.)*+")|,(?=\s*+[}\]])', re.DOTALL)
 
 
@@ -25,6 +29,39 @@ def object_in(text: str) -> dict[str, Any]:
         return _decoded(body)
     except ValueError:
         return _decoded(_TRAILING.sub(lambda match: match[1] or "", body))
+
+
+def beginning_in(text: str) -> dict[str, Any]:
+    """Return what is whole of an object that was cut off or has a fault in it; {} for nothing.
+
+    What stands before the fault is read, as far as its values are whole.
+    """
+    body = text[max(text.find("{"), 0) :]
+    try:
+        return _decoded(body)
+    except json.JSONDecodeError as error:
+        fault = error.pos
+    except ValueError:
+        return {}
+    open_brackets: list[str] = []
+    cuts: deque[str] = deque(maxlen=_MOST_TRIES)
+    for match in _MARK.finditer(body, 0, fault):
+        mark = match[0]
+        if mark in "{[":
+            open_brackets.append("}" if mark == "{" else "]")
+            if len(open_brackets) > _DEEPEST:
+                break
+        elif mark in "}]" and open_brackets:
+            open_brackets.pop()
+        if mark in ",]}":
+            end = match.start() if mark == "," else match.end()
+            cuts.append(body[:end] + "".join(reversed(open_brackets)))
+    for cut in reversed(cuts):
+        try:
+            return _decoded(cut)
+        except ValueError:
+            continue
+    return {}
 
 
 def _decoded(text: str) -> dict[str, Any]:
