@@ -141,6 +141,8 @@ def test_bare_numbers_count_only_where_somebody_speaks() -> None:
         ("On May 10:15 it began", "10:15"),
         ("On March 3 2026-04-01", "2026-04-01"),
         ("version 1.2.14 March", "1.2.14"),
+        ("at 2026-03-14 10:15:30 UTC and later", "2026-03-14 10:15:30 UTC"),
+        ("at 2026-03-14T10:15:30Z and later", "2026-03-14T10:15:30Z"),
         ("le 3 août 2026", "3 août 2026"),
         ("el 3 de marzo de 2026", "3 de marzo de 2026"),
     ],
