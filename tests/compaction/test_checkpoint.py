@@ -149,7 +149,7 @@ async def test_an_answer_that_breaks_off_twice_counts_as_far_as_it_goes() -> Non
 
     note = await Checkpoint().note(gone_of(SAID), ask)
 
-    assert json.loads(note)["decisions"] == ["We go", "We stay"]
+    assert loaded(note)["decisions"] == ["We go", "We stay"]
     assert "ORD-7731" in values(note)
     assert len(ask.requests) == 2
 
