@@ -13,6 +13,7 @@ from tests.scenarios.any_model import Captured
 from treadle import (
     Agent,
     Approve,
+    ConfigError,
     Conversation,
     Finish,
     MemoryStore,
@@ -306,3 +307,16 @@ async def test_a_tool_in_a_process_advises() -> None:
     result = await Agent("a", model, tools=[told]).run("x")
 
     assert texts(result.messages[3]) == ["From afar."]
+
+
+@pytest.mark.parametrize("advice", [None, 5, ["be careful"], b"bytes"])
+async def test_advice_that_is_no_text_is_refused(advice: Any) -> None:
+    """With the value, and where it was given."""
+
+    class Careless(Middleware):
+        async def before_model(self, ctx: RunContext, request: ModelRequest) -> None:
+            ctx.advise(advice)
+
+    agent = Agent("a", ScriptedModel(["hi"]), middleware=[Careless()])
+    with pytest.raises(ConfigError, match="advice is a text"):
+        await agent.run("go")

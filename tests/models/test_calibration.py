@@ -133,3 +133,12 @@ def test_threads_may_share_one() -> None:
         for _ in range(400):
             pool.submit(lambda: calibration_of(profile).learn(LONG, counted(10_000)))
     assert off(calibration_of(profile), LONG, 10_000) < 0.05
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3])
+def test_counts_that_cannot_be_never_make_a_request_small(tokens: int) -> None:
+    """Some servers count next to nothing: what is asked for later is still looked at."""
+    calibration = Calibration()
+    for _ in range(40):
+        calibration.learn(Sizes(instructions=50, history=2_000), Usage(input_tokens=tokens))
+    assert calibration.scale(Sizes(instructions=50, history=100_000)) > 30_000

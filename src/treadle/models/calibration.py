@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from math import sqrt
+from math import ceil, sqrt
 
 from msgspec import Struct
 
@@ -76,7 +76,8 @@ class Calibration:
         """Return about how many tokens the provider will count for a request of these sizes."""
         if not sizes.total:
             return 0
-        return max(1, round(_dot(self._learnt.values, _inputs(sizes))))
+        least = ceil(_SHARES[0] * sizes.total)  # whatever was counted of requests that were short
+        return max(least, round(_dot(self._learnt.values, _inputs(sizes))))
 
     def learn(self, sizes: Sizes, usage: Usage) -> None:
         """Take in what the provider counted for a request of these sizes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
-from treadle.errors import ToolError
+from treadle.errors import ConfigError, ToolError
 from treadle.limits import Budget
 from treadle.plan import Plan, to_plain
 from treadle.ports.artefacts import Artefacts
@@ -277,8 +277,14 @@ class RunContext(Generic[DepsT]):
 
         It is told once, however often it is given; blank text is left out. After an answer there
         is nobody left to be told.
+
+        Raises:
+            ConfigError: it is no text.
         """
-        text = clean(text).strip()
+        given: Any = text
+        if not isinstance(given, str):
+            raise ConfigError(f"advise({given!r:.60}): advice is a text.")
+        text = clean(given).strip()
         if text and text not in self._advice:
             self._advice = (*self._advice, text)
 
