@@ -11,18 +11,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from treadle.agent.context_use import Compacted, ContextUse, context_use
+from treadle.agent.context_use import ContextUse, context_use
 from treadle.agent.ending import NO_OUTPUT, Ending
-from treadle.agent.output import OutputType
 from treadle.agent.result import AnyResult, RunResult
 from treadle.agent.unbroken import unbroken
 from treadle.agent.work import Work
-from treadle.compaction.policy import Compaction
 from treadle.errors import PlanInvalid, RunFailed, TreadleError
 from treadle.events import AgentLeft, AnswerStored, RunFinished, RunPaused
-from treadle.messages import Message, Thread
+from treadle.messages import Message
 from treadle.plan import Plan
-from treadle.ports.model import ModelProfile, ModelRequest, ToolSpec
+from treadle.ports.model import ModelRequest
 from treadle.ports.plans import has_plan
 from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
@@ -168,34 +166,22 @@ def _result(work: Work, ending: Ending) -> AnyResult:
 
 def _context(work: Work) -> Callable[[], ContextUse]:
     """Return what tells what fills the window; it keeps nothing of the run but its messages."""
-    setup = work.setup
-    policy = setup.compaction
+    setup, policy = work.setup, work.setup.compaction
+    request = ModelRequest(
+        messages=work.thread,
+        system=work.system,
+        tools=work.specs,
+        output=None if setup.output is None else setup.output.output_schema,
+    )
     return partial(
-        _context_of,
-        (work.thread, work.system, work.specs, setup.output, work.of_skills),
+        context_use,
+        request,
         setup.profile,
         work.compacted,
-        policy,
+        skills=work.of_skills,
+        window=None if policy is None else policy.window,
+        count=None if policy is None else policy.tokenizer,
     )
-
-
-def _context_of(
-    parts: tuple[Thread, str, tuple[ToolSpec, ...], OutputType | None, str],
-    profile: ModelProfile,
-    compacted: Compacted,
-    policy: Compaction | None,
-) -> ContextUse:
-    messages, system, tools, output, skills = parts
-    request = ModelRequest(
-        messages=messages,
-        system=system,
-        tools=tools,
-        output=None if output is None else output.output_schema,
-    )
-    if policy is None:
-        return context_use(request, profile, compacted, skills=skills)
-    window, count = policy.window, policy.tokenizer
-    return context_use(request, profile, compacted, skills=skills, window=window, count=count)
 
 
 def _plan(work: Work) -> Plan | None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
-from functools import wraps
 from typing import get_args
 
 from treadle.agent.approval import pending
 from treadle.agent.conversation import Conversation
 from treadle.cli.decisions import Decided
-from treadle.cli.keeping import Keeping, open_existing
-from treadle.cli.options import Command, add_debug, add_store, show_help
+from treadle.cli.keeping import Keeping, in_store, open_existing
+from treadle.cli.options import add_debug, add_store, show_help
 from treadle.cli.records import call_record, head_record, plain_record, run_record, to_json
 from treadle.cli.terminal import Terminal, visible
 from treadle.cli.transcript import Transcript, local, run_lines, table, waiting_lines
@@ -33,8 +31,6 @@ examples:
 
 {EXITS}
 """
-
-Done = Callable[[argparse.Namespace, Terminal, Keeping], Awaitable[int]]
 
 
 def describe_conversations(parser: argparse.ArgumentParser) -> None:
@@ -122,25 +118,7 @@ def _describe_delete(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def _in_store(done: Done) -> Command:
-    """Return the command that opens the store, does this and closes the store."""
-
-    def command(options: argparse.Namespace, terminal: Terminal) -> int:
-        return asyncio.run(_closing(done, options, terminal, open_existing(options.store)))
-
-    return wraps(done)(command)
-
-
-async def _closing(
-    done: Done, options: argparse.Namespace, terminal: Terminal, keeping: Keeping
-) -> int:
-    try:
-        return await done(options, terminal, keeping)
-    finally:
-        await keeping.close()
-
-
-@_in_store
+@in_store
 async def list_conversations(
     options: argparse.Namespace, terminal: Terminal, keeping: Keeping
 ) -> int:
@@ -183,7 +161,7 @@ def _next_page(options: argparse.Namespace, keeping: Keeping, last: str) -> str:
     return f"More: {visible(shlex.join([*words, '--limit', str(options.limit), '--after', last]))}"
 
 
-@_in_store
+@in_store
 async def show_conversation(
     options: argparse.Namespace, terminal: Terminal, keeping: Keeping
 ) -> int:
@@ -267,7 +245,7 @@ def _status(view: View) -> str:
     return "new" if last is None else last.status
 
 
-@_in_store
+@in_store
 async def fork_conversation(
     options: argparse.Namespace, terminal: Terminal, keeping: Keeping
 ) -> int:

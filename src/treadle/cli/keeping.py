@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import shlex
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from treadle.cli.loading import AnyAgent
+from treadle.cli.options import Command
+from treadle.cli.terminal import Terminal
 from treadle.errors import ConfigError, StoreUnavailable
 from treadle.ports.store import Store
 from treadle.stores.memory import MemoryStore
@@ -127,3 +132,24 @@ def _place_on_disk(url: str) -> Path | None:
     if parts.scheme == "sqlite":
         return Path(unquote(parts.path[1:]))
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+Done = Callable[[argparse.Namespace, Terminal, Keeping], Awaitable[int]]
+
+
+def in_store(done: Done) -> Command:
+    """Return the command that opens the store, does this and closes the store."""
+
+    def command(options: argparse.Namespace, terminal: Terminal) -> int:
+        return asyncio.run(_closing(done, options, terminal, open_existing(options.store)))
+
+    return wraps(done)(command)
+
+
+async def _closing(
+    done: Done, options: argparse.Namespace, terminal: Terminal, keeping: Keeping
+) -> int:
+    try:
+        return await done(options, terminal, keeping)
+    finally:
+        await keeping.close()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Sequence
 
 from treadle.agent.context_use import ContextUse, recorded_use
 from treadle.agent.conversation import Conversation
-from treadle.cli.keeping import Keeping, open_existing
+from treadle.cli.keeping import Keeping, in_store
 from treadle.cli.options import add_debug, add_store
 from treadle.cli.printing import usage_in_brief
 from treadle.cli.records import plain_record, run_record, to_json
@@ -46,25 +45,17 @@ def describe_show(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=show_run)
 
 
-def show_run(options: argparse.Namespace, terminal: Terminal) -> int:
+@in_store
+async def show_run(options: argparse.Namespace, terminal: Terminal, keeping: Keeping) -> int:
     """Print one run.
 
     Raises:
         RunNotFound: the store has no such run.
     """
-    return asyncio.run(_shown(options, terminal, open_existing(options.store)))
-
-
-async def _shown(options: argparse.Namespace, terminal: Terminal, keeping: Keeping) -> int:
-    try:
-        found = await keeping.store.find(options.run)
-        conversation = await Conversation.open(found, store=keeping.store)
-        view, record = await _at_its_end(conversation, options.run)
-        entries = [
-            entry for _, entry in await conversation.entries() if entry.run_id == options.run
-        ]
-    finally:
-        await keeping.close()
+    found = await keeping.store.find(options.run)
+    conversation = await Conversation.open(found, store=keeping.store)
+    view, record = await _at_its_end(conversation, options.run)
+    entries = [entry for _, entry in await conversation.entries() if entry.run_id == options.run]
     if options.context:
         _show_context(view, record, entries, terminal, as_json=options.json)
     elif options.json:

@@ -25,6 +25,7 @@ NAMES: dict[Place, str] = {
 }
 LEGEND = "In references, [a, b c] stands for ab and ac."
 _KINDS: tuple[ReferenceKind, ...] = get_args(ReferenceKind)
+_PLACES: dict[str, Place] = {place: place for place in NAMES}
 _RECORD = re.compile(r"M(\d{4,12})")
 _EARLIER = "earlier"
 _BREAKS = re.compile(r"[/\\\-_.:@#]")
@@ -110,14 +111,15 @@ class References(Struct):
     def add_lines(self, lines: Iterable[str]) -> None:
         """Add those that such lines tell of; what is no such line is left out."""
         for line in lines:
-            place, _, rest = line.partition(" ")
+            word, _, rest = line.partition(" ")
             record, _, value = rest.partition(" ")
+            place = _PLACES.get(word)
             match = _RECORD.fullmatch(record)
-            if place not in NAMES or match is None or not value:
+            if place is None or match is None or not value:
                 continue
-            kind = next((kind for kind, found in find_references(value) if found == value), "paths")
-            known = Reference(value, kind, place, int(match[1]))  # type: ignore[arg-type]
-            self.known.setdefault(value, known)
+            kinds: list[ReferenceKind] = [k for k, each in find_references(value) if each == value]
+            kind: ReferenceKind = kinds[0] if kinds else "paths"
+            self.known.setdefault(value, Reference(value, kind, place, int(match[1])))
 
     def _ordered(self) -> list[Reference]:
         return sorted(self.known.values(), key=lambda each: each.record)
