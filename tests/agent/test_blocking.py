@@ -142,6 +142,51 @@ def test_ctrl_c_waits_for_the_runs_clean_up() -> None:
     assert (errors, code) == ("", 0)
 
 
+UNSEEN = """
+import asyncio, signal, weakref
+from treadle.agent import blocking
+
+class Thing: ...
+
+def interrupted_in_a_callback(background, job, take=blocking._Background.take):
+    took = take(background, job)
+    thing = Thing()
+    reference = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+    del thing
+    return took
+
+async def hang():
+    await asyncio.get_running_loop().create_future()
+
+async def answer():
+    return "went on"
+
+before = signal.getsignal(signal.SIGINT)
+blocking._Background.take, take = interrupted_in_a_callback, blocking._Background.take
+try:
+    blocking.run_blocking(hang())
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+blocking._Background.take = take
+print(blocking.run_blocking(answer()), signal.getsignal(signal.SIGINT) is before)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to one process there")
+def test_ctrl_c_where_an_exception_would_be_lost() -> None:
+    """Python prints and drops what is raised in a weak reference's callback: this must not be."""
+    program = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", UNSEEN],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+    assert program.stdout.splitlines() == ["interrupted", "went on True"]
+    assert (program.stderr, program.returncode) == ("", 0)
+
+
 def outcome_of(work: Callable[[], str], *, within: float = 10) -> object:
     """What this returns or raises in a thread of its own, which must end in time."""
     found: list[object] = []

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import signal
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+import time
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from treadle.errors import ConfigError
@@ -45,7 +48,7 @@ class _Background:
             if self._ended:
                 return False
             self._jobs.add(job)
-            job.done.add_done_callback(lambda _: self._jobs.discard(job))
+            job.at_end = self._jobs.discard
             self.loop.call_soon_threadsafe(job.start)
             return True
 
@@ -104,6 +107,8 @@ _background: _Background | None = None
 def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run `work` to its end and return its result. Ctrl-C cancels it, waits for it, and is raised.
 
+    A second Ctrl-C does not wait.
+
     Raises:
         ConfigError: called from the background loop itself, which would wait for ever.
         SystemExit: the work called sys.exit(); other work in the background goes on.
@@ -117,49 +122,86 @@ def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
             "make the tool async and use await."
         )
     job = _Job(work)
-    try:
-        while not background.take(job):
-            background = _current()
-        return job.done.result()
-    except KeyboardInterrupt:
-        background.call(job.cancel)
-        with suppress(CancelledError, TimeoutError):
-            job.done.exception(timeout=CLEAN_UP_SECONDS)
-        raise
+    with _taking_interrupts(job):
+        try:
+            while not background.take(job):
+                background = _current()
+            job.wait()
+            if job.interrupted and not job.over:
+                raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            background.call(job.cancel)
+            job.wait_for_clean_up()
+            raise
+    if job.interrupted:
+        raise KeyboardInterrupt
+    return job.result()
 
 
 class _Job(Generic[ResultT]):
-    """A coroutine on its way in the background. `done` comes true when it has really ended.
+    """A coroutine on its way in the background, which is `over` when it has really ended.
 
-    `abandoned` says that its loop is ending, so that a cancellation is not anybody's wish.
+    `abandoned` says that its loop is ending, so that a cancellation is not anybody's wish;
+    `interrupted` that Ctrl-C was pressed. Whoever waits does so at `_bell`, which is C code all
+    through: an exception that a signal handler raises leaves no lock of it held, as it would in a
+    `concurrent.futures.Future`.
     """
 
     def __init__(self, work: Coroutine[Any, Any, ResultT]) -> None:
         self._work = work
         self._task: asyncio.Task[ResultT] | None = None
+        self._result: list[ResultT] = []
+        self._error: BaseException | None = None
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self.at_end: Callable[[_Job[Any]], object] | None = None
         self.abandoned = False
-        self.done: Future[ResultT] = Future()
+        self.interrupted = False
+        self.over = False
 
     def start(self) -> None:
-        if self.done.done():  # Ctrl-C was quicker
+        if self.over:  # Ctrl-C was quicker
             return
         self._task = asyncio.get_running_loop().create_task(self._work)
         self._task.add_done_callback(self._finish)
 
+    def interrupt(self, _signal: int, _frame: object) -> None:
+        """Ctrl-C, as a signal handler: whoever waits is told, wherever this comes in between."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+        self._bell.put(None)
+
+    def wait(self) -> None:
+        """Wait for the end, or for Ctrl-C."""
+        while not (self.over or self.interrupted):
+            self._bell.get()
+
+    def wait_for_clean_up(self) -> None:
+        """Wait for the end, but not for ever."""
+        deadline = time.monotonic() + CLEAN_UP_SECONDS
+        with suppress(Empty):
+            while not self.over:
+                self._bell.get(timeout=max(0.0, deadline - time.monotonic()))
+
+    def result(self) -> ResultT:
+        """What the work returned, or what it raised."""
+        if self._error is not None:
+            raise self._error
+        return self._result[0]
+
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        elif not self.done.done():
+        elif not self.over:
             self._work.close()
-            self.done.cancel()
-            self.done.set_running_or_notify_cancel()
+            self._end(CancelledError())
 
     def abandon(self) -> None:
         """Fail the job of a loop that has ended, unless it came to an end of its own."""
         if self._task is None:
             self._work.close()
-        if not self.done.done():
-            self.done.set_exception(
+        if not self.over:
+            self._end(
                 RuntimeError(
                     "The event loop of run_sync() was stopped before the run ended. Does a tool, "
                     "model or observer call loop.stop()? The next run_sync() starts a new loop."
@@ -167,17 +209,43 @@ class _Job(Generic[ResultT]):
             )
 
     def _finish(self, task: asyncio.Task[ResultT]) -> None:
-        if task.cancelled() and self.abandoned:
-            return
         if task.cancelled():
-            self.done.cancel()
-            self.done.set_running_or_notify_cancel()
+            if not self.abandoned:
+                self._end(CancelledError())
             return
         error = task.exception()
         if error is None:
-            self.done.set_result(task.result())
-        else:
-            self.done.set_exception(error)
+            self._result.append(task.result())
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._error = error
+        self.over = True
+        self._bell.put(None)
+        if self.at_end is not None:
+            self.at_end(self)
+
+
+@contextmanager
+def _taking_interrupts(job: _Job[Any]) -> Generator[None]:
+    """Have Ctrl-C tell this job, where nobody else has taken it.
+
+    Python's own handler raises KeyboardInterrupt between any two instructions of the main thread:
+    in a weak reference's callback, for example, where it is printed and lost.
+    """
+    ours = job.interrupt
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield
+        return
+    signal.signal(signal.SIGINT, ours)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) == ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _current() -> _Background:
