@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -25,6 +26,58 @@ _NAMES = re.compile(
 )
 _WORDS = re.compile(r"[\s;,]+|(?<=\w)=(?=\S)")
 """What stands between a scheme and its word, and between cookies."""
+
+
+MOST_KNOWN = 4096
+"""Values that are remembered; the ones that were named longest ago are forgotten first."""
+
+
+class _Known:
+    """The secrets that this process has been told of, and the pattern that finds them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, None] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self._stale = False
+
+    def add(self, values: Iterable[str]) -> None:
+        """Remember these; one that is known counts as named again."""
+        with self._lock:
+            for value in values:
+                if len(value) < SHORTEST:
+                    continue
+                self._stale |= value not in self._values
+                self._values.pop(value, None)
+                self._values[value] = None
+            while len(self._values) > MOST_KNOWN:
+                self._values.pop(next(iter(self._values)))
+
+    def pattern(self) -> re.Pattern[str] | None:
+        """What finds all of them, in every spelling; None when there are none."""
+        if self._stale:
+            with self._lock:
+                self._stale = False
+                every = spellings(self._values)
+                self._pattern = re.compile("|".join(map(re.escape, every))) if every else None
+        return self._pattern
+
+
+_known = _Known()
+
+
+def know(*values: str) -> None:
+    """Remember secrets for as long as this process lives: `hidden` finds them from now on.
+
+    Those of less than six characters are not: they may be words.
+    """
+    _known.add(values)
+
+
+def hidden(text: str) -> str:
+    """Return `text` with "***" for each secret that this process knows, however it is spelled."""
+    pattern = _known.pattern()
+    return text if pattern is None else pattern.sub(HIDDEN, text)
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:
@@ -89,6 +142,7 @@ def spellings(secrets: Iterable[str]) -> list[str]:
         found |= {secret, quote(text, safe=""), quote(text), quote_plus(text), *in_json}
         found |= {each.replace("/", "\\/") for each in in_json}
         found |= {html.escape(text), html.escape(text, quote=False)}
+        found.add(base64.b64encode(text.encode()).decode())
     return sorted(found, key=len, reverse=True)
 
 
