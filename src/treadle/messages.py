@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import mimetypes
-import re
 from collections.abc import Iterable, Sequence
 from functools import wraps
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -17,7 +13,8 @@ from msgspec.json import encode as encode_json
 
 from treadle.errors import InvalidInput
 from treadle.values import Plain, clean, pack, register, unpack
-from treadle.values.media import sniff, split_data_url
+from treadle.values.media import Media
+from treadle.values.secret import know_all_in, without_secrets
 
 Role = Literal["system", "user", "assistant", "tool"]
 Detail = Literal["auto", "low", "high", "original"]
@@ -49,73 +46,14 @@ class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
     citations: tuple[Citation, ...] = ()
 
 
-class _Media(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Bytes or an address. Exactly one of `url` and `content` is set."""
-
-    url: str | None = None
-    content: bytes | None = None
-    media_type: str | None = None
-
-    @classmethod
-    def from_url(cls, url: str, **fields: Any) -> Self:
-        """Point to media the provider fetches itself; a data: URL is decoded to bytes."""
-        if url.startswith("data:"):
-            media_type, content = split_data_url(url)
-            return cls(content=content, media_type=media_type, **fields)
-        if not re.match(r"^[A-Za-z][A-Za-z0-9+.-]*:", url):
-            raise InvalidInput(f"{url[:80]!r} is not a URL; use from_file for paths.")
-        return cls(url=url, **fields)
-
-    @classmethod
-    def from_bytes(cls, content: bytes, media_type: str, **fields: Any) -> Self:
-        """Carry the bytes themselves; `media_type` is for example "image/png"."""
-        if not content:
-            raise InvalidInput(f"{cls.__name__} has no bytes.")
-        return cls(content=bytes(content), media_type=media_type, **fields)
-
-    @classmethod
-    def from_base64(cls, text: str, media_type: str, **fields: Any) -> Self:
-        """Carry bytes given as standard or URL-safe base64; line breaks are allowed."""
-        try:
-            content = base64.b64decode(re.sub(r"\s+", "", text).translate(_URL_SAFE), validate=True)
-        except ValueError as error:
-            raise InvalidInput(f"{cls.__name__}: not base64: {text[:40]!r}.") from error
-        return cls.from_bytes(content, media_type, **fields)
-
-    @classmethod
-    def from_file(cls, path: str | Path, *, media_type: str | None = None, **fields: Any) -> Self:
-        """Read a file now; the media type comes from its first bytes, then from its name."""
-        place = Path(path)
-        try:
-            content = place.read_bytes()
-        except OSError as error:
-            raise InvalidInput(
-                f"{cls.__name__}: cannot read {str(place)!r}: {error.strerror}."
-            ) from error
-        found = media_type or sniff(content) or mimetypes.guess_type(place.name)[0]
-        if "name" in cls.__struct_fields__:
-            fields.setdefault("name", place.name)
-        return cls.from_bytes(content, found or "application/octet-stream", **fields)
-
-    @property
-    def base64(self) -> str:
-        """The bytes as base64 text, "" when this is a URL."""
-        return base64.b64encode(self.content or b"").decode("ascii")
-
-    @property
-    def data_url(self) -> str:
-        """The address, or the bytes as a data: URL."""
-        return self.url or f"data:{self.media_type};base64,{self.base64}"
-
-
-class Image(_Media, frozen=True, tag="image", omit_defaults=True, gc=False):
+class Image(Media, frozen=True, tag="image", omit_defaults=True, gc=False):
     """A picture. `detail` is how closely the model should look, where the provider has that."""
 
     detail: Detail | None = None
     provider: Opaque | None = None
 
 
-class Audio(_Media, frozen=True, tag="audio", omit_defaults=True, gc=False):
+class Audio(Media, frozen=True, tag="audio", omit_defaults=True, gc=False):
     """Sound; `transcript` is its text where the provider gave one."""
 
     transcript: str | None = None
@@ -128,7 +66,7 @@ class Audio(_Media, frozen=True, tag="audio", omit_defaults=True, gc=False):
         return {"mpeg": "mp3", "wave": "wav", "vnd.wave": "wav"}.get(short, short)
 
 
-class File(_Media, frozen=True, tag="file", omit_defaults=True, gc=False):
+class File(Media, frozen=True, tag="file", omit_defaults=True, gc=False):
     """A document. `file_id` names one already uploaded to the provider instead of bytes or URL."""
 
     name: str | None = None
@@ -153,6 +91,8 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=Fals
 
     `id` is unique in the conversation, `provider_id` is what the provider called it. `raw` is
     the arguments' JSON text exactly as the model wrote it, so that it goes back byte for byte.
+    `secret` are the names of arguments that its tool marks as secret: wherever such a call is
+    read, the process knows their values, and no log, trace or error shows them.
     """
 
     id: str
@@ -160,13 +100,23 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=Fals
     raw: str = "{}"
     provider_id: str | None = None
     provider: Opaque | None = None
+    secret: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.secret:
+            know_all_in([self.arguments.get(name) for name in self.secret])
 
     @classmethod
     def of(
-        cls, name: str, arguments: dict[str, Any] | None = None, *, id: str = "call_1"
+        cls,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        id: str = "call_1",
+        secret: tuple[str, ...] = (),
     ) -> ToolCall:
         """Build a call from a dict of arguments."""
-        return cls(id=id, name=name, raw=encode_json(arguments or {}).decode())
+        return cls(id=id, name=name, raw=encode_json(arguments or {}).decode(), secret=secret)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -175,6 +125,11 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=Fals
             return decode_json(self.raw, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return {}
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The arguments as people may see them: "***" for those that are secret."""
+        return without_secrets(self.arguments, self.secret)
 
 
 class Artefact(Struct, frozen=True, gc=False):
@@ -391,6 +346,3 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 def _is_empty(part: Part) -> bool:
     return type(part) is Text and not part.text
-
-
-_URL_SAFE = str.maketrans("-_", "+/")

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.values.secret import masked, names_a_secret, places_of_keys, secrets_of
+from treadle.values.secret import (
+    MOST_KNOWN,
+    hidden,
+    know,
+    know_all_in,
+    masked,
+    names_a_secret,
+    places_of_keys,
+    secrets_of,
+    without_secrets,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +84,32 @@ def test_what_is_secret_in_a_request() -> None:
     wanted = {"hunter2", "me:hunter2", "bWU6aHVudGVyMg==", "tasty1", "swordfish", "signed+1"}
     assert found >= wanted
     assert not {"visible", "about it", "2", "me"} & found
+
+
+def test_known_secrets_in_every_spelling() -> None:
+    """As they are, in JSON, in an address and in base64; the longest first."""
+    know("opal/ä+seven", "opal/ä+seven-and-more", "short")
+    text = 'opal/ä+seven-and-more "opal\\/\\u00e4+seven" opal%2F%C3%A4%2Bseven '
+    text += "b3BhbC/DpCtzZXZlbg== short"
+
+    assert hidden(text) == '*** "***" *** *** short'
+    untouched = "nothing of it"
+    assert hidden(untouched) is untouched
+
+
+def test_the_oldest_are_forgotten() -> None:
+    """What is remembered is bounded; one that is named again stays."""
+    know("first-secret", "second-secret")
+    know(*(f"number-{place}" for place in range(MOST_KNOWN - 2)))
+    know("first-secret")
+    know("the-last-one")
+
+    assert hidden("first-secret second-secret the-last-one") == "*** second-secret ***"
+
+
+def test_secrets_within_a_value() -> None:
+    """All texts and numbers that it has."""
+    know_all_in({"user": ["anna-maria", 1234567, True, None], "pin": 12})
+
+    assert hidden("anna-maria 1234567 True None 12") == "*** *** True None 12"
+    assert without_secrets({"a": 1, "b": 2}, ("b", "c")) == {"a": 1, "b": "***"}

@@ -181,7 +181,7 @@ class Actor:
             await work.recorder.calls_began(begun, *plan.audit, *asked)
         for (call, _), entry in zip(plan.ask, asked, strict=True):
             standing.asked[call.id] = entry
-            work.tell(ApprovalRequested, entry.key, call.name, call.arguments, entry.reason)
+            work.tell(ApprovalRequested, entry.key, call.name, call.shown, entry.reason)
 
     async def _run_batch(self, batch: Batch, standing: Standing, plan: Plan) -> None:
         """Run these calls. Every outcome is taken in, also when the run is cancelled meanwhile."""

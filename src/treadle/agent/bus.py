@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -13,11 +12,12 @@ from typing import Any
 
 from treadle.events import AnyEvent, Event, ReasoningDelta, TextDelta, ToolProgress
 from treadle.ports.observer import Observer
+from treadle.values.logs import logger
 
 MOST_WAITING = 4096
 """Unread events of one reader. Beyond it deltas are joined, so that memory grows with text only."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 now = datetime.now
 
 

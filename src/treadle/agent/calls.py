@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 
 from msgspec.json import encode as encode_json
@@ -60,11 +60,13 @@ class CallIds:
         self._prefix = f"{path}:" if path else ""
         self._used: set[str] | None = None
 
-    def take_in(self, message: Message) -> tuple[Message, tuple[ToolCall, ...]]:
+    def take_in(
+        self, message: Message, secrets: Mapping[str, tuple[str, ...]]
+    ) -> tuple[Message, tuple[ToolCall, ...]]:
         """Return a model's message as the history keeps it, and its calls.
 
         Blank texts are left out. Each call's ID is new to the conversation; where the provider's
-        was not, it is kept beside it.
+        was not, it is kept beside it. `secrets` are names of arguments by those of tools.
         """
         parts: list[Part] = []
         calls: list[ToolCall] = []
@@ -73,6 +75,8 @@ class CallIds:
             kept = tidy(part)
             if isinstance(kept, ToolCall):
                 kept = self._numbered(kept)
+                if kept.name in secrets:
+                    kept = replace(kept, secret=secrets[kept.name])
                 calls.append(kept)
             if kept is not None:
                 parts.append(kept)

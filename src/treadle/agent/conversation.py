@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -34,10 +33,11 @@ from treadle.ports.store import ConversationStatus, Head, Store
 from treadle.run_record import RunRecord
 from treadle.state.scoped import State
 from treadle.values import unpack
+from treadle.values.logs import logger
 from treadle.view import View
 
 STATUSES: tuple[str, ...] = get_args(ConversationStatus)
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Conversation:

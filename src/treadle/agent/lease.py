@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable
 from typing import Literal
@@ -12,8 +11,9 @@ from treadle.agent.owner import is_dead, owner_here
 from treadle.agent.unbroken import unbroken
 from treadle.errors import ConversationBusy, LeaseLost, StoreUnavailable, TreadleError
 from treadle.ports.store import Head, Lease, Store, never_waits
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 IfBusy = Literal["raise", "wait", "interrupt"]
 LEASE_SECONDS = 15.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from treadle.agent.inbox import Inbox
@@ -23,9 +22,10 @@ from treadle.journal import AnyEntry, CancelAsked, MessageQueued, RunBegan, RunR
 from treadle.messages import Thread
 from treadle.ports.store import Head, Lease, Store, begins_writes, ends_lease, never_waits
 from treadle.run_record import RunRecord
+from treadle.values.logs import logger
 from treadle.view import View
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 ATTEND_SECONDS = 0.25
 """After so long a run begins to listen for what other processes write, and to renew its lease."""

@@ -145,7 +145,7 @@ class Loop:
             budget.count_turn(-1)  # turns are replies
             raise
         self._close_out.last = reply.usage
-        message, calls = work.ids.take_in(reply.message)
+        message, calls = work.ids.take_in(reply.message, work.offered.secrets)
         return (reply if message is reply.message else replace(reply, message=message)), calls
 
     def _request(self) -> ModelRequest:

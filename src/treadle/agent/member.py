@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,9 +25,10 @@ from treadle.messages import Message
 from treadle.ports.background import DelegateState, DelegateStatus, OnEnd
 from treadle.ports.children import ChildCall, Delegate, Pause
 from treadle.values import unpack
+from treadle.values.logs import logger
 from treadle.view import ChildRun
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 STATES: Mapping[StopReason, DelegateState] = {
     "answer": "done",

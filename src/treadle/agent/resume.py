@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,9 +35,10 @@ from treadle.ports.approval import Decisions
 from treadle.run_record import RunRecord
 from treadle.state.scoped import State
 from treadle.values import unpack
+from treadle.values.logs import logger
 from treadle.view import View
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 async def reopen(work: Work, resumption: Resumption) -> Ending | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,9 +24,12 @@ from treadle.ports.plans import has_plan
 from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
 from treadle.tools.outcome import ToolOutcome, error_result
+from treadle.values.logs import logger
+from treadle.values.secret import hidden
 
 SETTLE_SECONDS = 5.0
-log = logging.getLogger(__name__)
+
+log = logger(__name__)
 NOT_BEGUN = "Not run: the run ended before this call began."
 
 
@@ -138,7 +140,7 @@ def _ends(work: Work, ending: Ending) -> bool:
 def _why(work: Work, ending: Ending) -> str | None:
     """Return what the journal says of an end without an answer; of a child run always something."""
     if ending.error is not None:
-        return str(ending.error)
+        return hidden(str(ending.error))
     return ending.reason or None if work.path else None
 
 
@@ -210,7 +212,7 @@ def _text_so_far(work: Work) -> str:
 
 def _tell(work: Work, ending: Ending, result: AnyResult) -> None:
     bus, span = work.bus, work.span
-    error = str(ending.error) if ending.error is not None else None
+    error = hidden(str(ending.error)) if ending.error is not None else None
     if work.origin is not None:
         told = (ending.stop_reason, result.usage, result.turns, result.seconds)
         bus.emit(AgentLeft, span, None, work.origin.call.call_id, *told, error)

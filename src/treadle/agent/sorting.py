@@ -243,6 +243,6 @@ def tell_decided(work: Work, standing: Standing, entry: ApprovalDecided) -> None
         asked = standing.asked.get(call.id)
         work.tell(
             events.ApprovalDecided,
-            *(call.id if asked is None else asked.key, call.name, entry.verdict, call.arguments),
+            *(call.id if asked is None else asked.key, call.name, entry.verdict, call.shown),
             *(entry.reason, entry.by, entry.rule),
         )

@@ -22,7 +22,7 @@ from treadle.cli.resume import describe_resume
 from treadle.cli.run import describe_run
 from treadle.cli.show import describe_show
 from treadle.cli.skills import describe_skills
-from treadle.cli.terminal import Terminal
+from treadle.cli.terminal import Terminal, unseen
 from treadle.errors import ConfigError, TreadleError
 
 COMMANDS = (
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what cannot be encoded here is no reason to fail
             stream.reconfigure(errors="replace")
-    terminal = Terminal(sys.stdin, sys.stdout, sys.stderr, os.environ)
+    terminal = Terminal(sys.stdin, unseen(sys.stdout), unseen(sys.stderr), os.environ)
     parser = build_parser()
     try:
         options = _parsed(parser, argv)

@@ -10,7 +10,9 @@ import termios
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TextIO
+from typing import Any, TextIO, cast
+
+from treadle.values.secret import hidden
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that move the cursor, change colours or the direction of text: not for strangers."""
@@ -67,6 +69,25 @@ class Terminal:
         self.stdout.flush()
         self.stderr.write(question)
         self.stderr.flush()
+
+
+class _Unseen:
+    """A stream to which no secret is written that this process knows."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        return self._stream.write(hidden(text))
+
+
+def unseen(stream: TextIO) -> TextIO:
+    """Return the stream without the secrets that this process knows, text by text."""
+    return cast("TextIO", _Unseen(stream))
 
 
 class Paint:

@@ -7,7 +7,6 @@ version it is.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
@@ -21,6 +20,7 @@ from treadle.mcp.lines import messages_in, refused
 from treadle.mcp.server_http import GONE, Gone, Guard, Receive, Scope, Send, refuse
 from treadle.mcp.server_stdio import Lines, Wires
 from treadle.mcp.server_wire import Answer, Asking, Offer, Refused, Wire
+from treadle.values.logs import logger
 
 try:
     import anyio
@@ -35,7 +35,7 @@ except ImportError as missing:
         f'An MCP server needs {missing.name or "mcp"!r} 1.27 or newer: pip install "treadle[mcp]"'
     ) from missing
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 VERSION = metadata.version("treadle")
 IS_TWO = find_spec("mcp_types") is not None

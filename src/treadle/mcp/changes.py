@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
 from treadle.errors import MCPFailed
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 CALM = 0.5
 """Seconds between two looks at lists that do not stop to change."""

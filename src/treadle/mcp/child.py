@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from treadle.errors import MCPFailed
 from treadle.mcp.lines import Lines, TooLong, messages_in
 from treadle.mcp.warden import Warden
+from treadle.values.logs import logger
 from treadle.values.secret import masked, names_a_secret
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 ALWAYS_PASSED = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"),

@@ -29,9 +29,10 @@ from treadle.mcp.exchange import CURRENT, Action, Asking, Exchange, Listeners, P
 from treadle.mcp.failures import failure_of, how_it_ended, last_words, leaf, too_slow
 from treadle.mcp.http import Address, http_streams
 from treadle.values import is_object
-from treadle.values.secret import masked
+from treadle.values.logs import logger
+from treadle.values.secret import know, masked
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 T = TypeVar("T")
 Work = Callable[[Session], Awaitable[T]]
@@ -68,6 +69,7 @@ class Connection:
         elicit: Asking | None,
     ) -> None:
         self._opening = opening
+        know(*opening.secrets)
         self._changes, self._elicit = Changes(changed), elicit
         self._tap = Tap()
         self._child: Child | None = None

@@ -25,7 +25,7 @@ from treadle.mcp.auth import Auth, Bearer
 from treadle.mcp.lines import MOST_LINE
 from treadle.mcp.oauth import provider_of
 from treadle.values import is_object
-from treadle.values.secret import masked, secrets_of
+from treadle.values.secret import know, masked, secrets_of
 
 CONNECT_SECONDS = 30.0
 PLAIN = "identity"
@@ -181,7 +181,9 @@ class _Dress:
         if len(secrets) > MOST_REMEMBERED:
             secrets.clear()
             secrets.update(self._address.secrets)
-        secrets.update(secrets_of(headers))
+        found = secrets_of(headers)
+        secrets.update(found)
+        know(*found)
 
     async def look(self, response: Any) -> None:
         """Bound an answer, and note one that is an error; the SDK does not tell its status.

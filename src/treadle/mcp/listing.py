@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
 
 from treadle.values import clean, is_array, is_object
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 OWN_SCHEMA = "treadle/inputSchema"
 """Where a mended tool keeps the schema that the server wrote."""

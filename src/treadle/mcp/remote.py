@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -16,8 +15,9 @@ from treadle.mcp.exchange import CURRENT, Asking, Exchange
 from treadle.mcp.failures import failure_of
 from treadle.mcp.http import Address
 from treadle.mcp.listing import MOST_PAGES, Listed, listed_tools
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 T = TypeVar("T")
 PICKED_UP = 5.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import logging
 import os
 import select
 import sys
@@ -15,8 +14,9 @@ from contextlib import suppress
 from io import TextIOWrapper
 
 from treadle.errors import ConfigError
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 LONGEST_LINE = 16 * 1024 * 1024
 MOST_LINES = 64

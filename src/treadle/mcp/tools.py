@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +18,9 @@ from treadle.ports.context import RunContext
 from treadle.tools.names import safe_name
 from treadle.tools.tool import Tool
 from treadle.values import is_object
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Link:

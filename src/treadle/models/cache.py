@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import threading
 from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import Future
@@ -35,8 +34,9 @@ from treadle.ports.model import (
 )
 from treadle.ports.replies import KeptReply, Replies
 from treadle.usage import NOTHING
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Asked = Future[ModelReply | ModelError | None]
 """What a request that is under way comes to; None when whoever asked gave up."""

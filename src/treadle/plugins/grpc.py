@@ -22,6 +22,7 @@ from treadle.ports.context import RunContext
 from treadle.tools.outcome import cut
 from treadle.tools.tool import DEFAULT_TIMEOUT, Tool
 from treadle.values import clean
+from treadle.values.secret import know, secrets_of
 
 try:
     import grpc
@@ -104,6 +105,7 @@ def connect_grpc(
         raise ConfigError(f"A plugin server is listed twice: {', '.join(addresses)}.")
     for address in addresses:
         check_address(address, tls=tls, insecure=insecure)
+    know(*secrets_of(headers or {}))
     asked = _Asked(
         tls=tls,
         timeout=timeout,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, cast, get_args
 
 from treadle.errors import InvalidInput
 from treadle.messages import Detail, Image
+from treadle.values.logs import logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 ADDRESSES = ("https://", "http://", "data:image/")
 """What the address of a picture begins with; a provider fetches it, or the bytes are in it."""

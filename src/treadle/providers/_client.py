@@ -26,7 +26,7 @@ from treadle.ports.transport import HttpRequest, HttpResponse, Transport
 from treadle.providers._address import host_of, is_local
 from treadle.providers._failure import NO_HEADERS, Asked, bad_reply, failure
 from treadle.providers._sse import SseReader
-from treadle.values.secret import secrets_of
+from treadle.values.secret import know, secrets_of
 
 _KEY_HEADERS = {"authorization", "api-key", "x-api-key", "x-goog-api-key"}
 _FRAMING = {
@@ -219,7 +219,9 @@ class Client:
         if more or settings.extra_headers:
             extra = checked(settings.extra_headers or NO_HEADERS, "extra_headers")
             headers = {**headers, **more, **extra}
-            asked = replace(asked, secrets=(*asked.secrets, *secrets_of(extra)))
+            own = secrets_of(extra)
+            know(*own)
+            asked = replace(asked, secrets=(*asked.secrets, *own))
         body = codec.body(request, stream=stream)
         try:
             response = await self.transport.send(
@@ -248,6 +250,7 @@ class Client:
         headers |= own
         secrets = secrets_of(headers, self.codec.url(stream=False))
         secrets.update(getattr(self.transport, "credentials", ()))
+        know(*secrets)
         prepared = (headers, Asked(self.provider, self.model, tuple(secrets)))
         object.__setattr__(self, "_prepared", prepared)
         return prepared

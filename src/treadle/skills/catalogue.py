@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -20,8 +19,9 @@ from treadle.tools.names import LOAD_SKILL, READ_SKILL_FILE, safe_name
 from treadle.tools.registry import ToolRegistry, short_hash
 from treadle.tools.threads import THREADS
 from treadle.tools.tool import Tool, as_tool
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 RULES = """\
 Skills: instructions for certain tasks. When the user names a skill, or a task fits its \

@@ -18,8 +18,9 @@ from treadle.skills.problems import Broken, NeedsYaml, Problem
 from treadle.skills.skill import Load, Skill, Stamp, check_load
 from treadle.tools.builtin.workspace import Workspace
 from treadle.values import clean
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 FILES = ("SKILL.md", "skill.md")
 MOST_BYTES = 1_000_000

@@ -9,7 +9,6 @@ temp/                      what is being made, or deleted
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import re
 import shutil
@@ -52,6 +51,7 @@ from treadle.stores.file_lines import (
 )
 from treadle.stores.heads import microseconds
 from treadle.stores.refusals import not_found
+from treadle.values.logs import logger
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OLD = 3600.0
@@ -59,7 +59,7 @@ _IS_THERE = {errno.EEXIST, errno.ENOTEMPTY}
 _TRIES = 10
 _decode_note = msgspec.json.Decoder(LeaseNote).decode
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Journal:

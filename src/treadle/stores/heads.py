@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -13,12 +12,13 @@ from treadle.errors import CorruptJournal
 from treadle.journal import AnyEntry
 from treadle.ports.store import READER, Head, Lease, advanced, anybody_may, begins
 from treadle.stores.refusals import busy, lease_lost, not_at, not_the_same, run_taken, too_new
+from treadle.values.logs import logger
 
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def appended(

@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from treadle.errors import ConfigError, MissingExtra
 from treadle.ports.store import Store
+from treadle.values.secret import know, secrets_of
 
 GROUP = "treadle.stores"
 _OTHER_NAMES = {"postgres": "postgresql", "mariadb": "mysql", "rediss": "redis"}
@@ -45,6 +46,7 @@ def open_store(url: str) -> Store:
         kind = known[name].load()
     except ModuleNotFoundError as error:
         raise _missing(name, error) from error
+    know(*secrets_of({}, url))
     store: Store = kind.from_url(url)
     return store
 

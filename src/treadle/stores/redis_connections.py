@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -27,8 +26,9 @@ from treadle.errors import ConfigError, NewerJournal, StoreUnavailable
 from treadle.stores.heeded import heeded
 from treadle.stores.pools import Pools
 from treadle.stores.redis_scripts import SCRIPTS
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 SCHEMA = 1
 """The version of the keys that this code reads and writes."""

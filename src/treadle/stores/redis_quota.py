@@ -8,7 +8,6 @@ place), `:line` (who waits, in order), `:number` (the last one's) and `:asked` (
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf
@@ -28,8 +27,9 @@ from treadle.ports.clock import SYSTEM_CLOCK, Clock
 from treadle.ports.quota import Bounds, Permit
 from treadle.stores.heeded import heeded
 from treadle.stores.pools import Pools
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 PREFIX = "treadle:"
 CONNECTIONS = 10

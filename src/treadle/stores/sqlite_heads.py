@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterator
 from itertools import pairwise
@@ -15,6 +14,7 @@ from treadle.errors import CorruptJournal
 from treadle.ports.store import ConversationStatus, Head, Lease
 from treadle.stores.heads import microseconds, moment
 from treadle.stores.sqlite_file import Place, is_unreadable
+from treadle.values.logs import logger
 
 COLUMNS = (
     "key, id, revision, status, run_id, pending, created_at, updated_at, fence, owner, "
@@ -42,7 +42,7 @@ _ODD = " OR ".join(
     ]
 )
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Known(Struct, frozen=True, gc=False):

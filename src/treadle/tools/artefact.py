@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 from collections.abc import Mapping
 
 from msgspec import UNSET
@@ -18,8 +17,9 @@ from treadle.tools.names import nearest
 from treadle.tools.outcome import MOST_ERROR_BYTES, middle_left_out
 from treadle.tools.pages import head_of, tail_of
 from treadle.values import clean
+from treadle.values.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 READER = "read_output"
 LEAST = 1_000

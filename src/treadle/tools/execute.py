@@ -41,6 +41,7 @@ from treadle.tools.timing import CallExpired, Within
 from treadle.tools.tool import Tool
 from treadle.usage import NOTHING, Usage
 from treadle.values import json_text
+from treadle.values.secret import without_secrets
 
 MOST_LINKS = 10
 
@@ -119,7 +120,7 @@ class ToolRunner:
             await self._journal.call_ended(outcome, begun)
         if outcome.asked is not None and self._watch.live:
             call, asked = outcome.call, outcome.asked
-            told = (asked.key, call.name, call.arguments, asked.reason, asked.schema)
+            told = (asked.key, call.name, call.shown, asked.reason, asked.schema)
             self._watch.emit(ApprovalRequested, self._parent_span, None, *told)
 
     def refuse(self, call: ToolCall, text: str, stage: Stage) -> ToolOutcome:
@@ -148,7 +149,7 @@ class ToolRunner:
                 break
             links.append(outcome.result)
             following = outcome.control
-            link = ToolCall.of(following.tool, following.arguments, id=call.id)
+            link = self.registry.call_of(following.tool, following.arguments, call.id)
             tries[-1].attempt, tries[-1].answers = 1, ()
             refused, decision = await self.approvals.refuses_link(call, link, tries[-1])
             audit += decision
@@ -255,7 +256,7 @@ class ToolRunner:
             raise CallFailed(self.registry.unknown(call.name), "lookup")
         arguments = parsed(found, call)
         if self._watch.live:
-            told = (call.id, call.name, _shown(arguments), _title(found, call))
+            told = (call.id, call.name, _shown(call, arguments), _title(found, call))
             self._watch.emit(ToolRequested, span, self._parent_span, *told)
         return found, arguments
 
@@ -275,7 +276,7 @@ class ToolRunner:
                 tries.append(tries[-1].again(attempt))
             ctx = tries[-1]
             if self._watch.live:
-                told = (call.id, call.name, _shown(arguments), attempt, _title(tool, call))
+                told = (call.id, call.name, _shown(call, arguments), attempt, _title(tool, call))
                 self._watch.emit(ToolStarted, span, self._parent_span, *told)
             try:
                 if tool.delegate is not None and self._facts.children is not None:
@@ -373,8 +374,9 @@ def _whole(outcome: ToolOutcome, tries: list[RunContext], links: list[ToolResult
     return replace(outcome, usage=usage, writes=writes, links=tuple(links), advice=advice)
 
 
-def _shown(arguments: dict[str, Any]) -> dict[str, Any]:
+def _shown(call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of arguments as JSON values, whatever middleware made of them."""
+    arguments = without_secrets(arguments, call.secret)
     try:
         return decode_json(json_text(arguments), type=dict[str, Any])
     except NotStorable:

@@ -16,6 +16,7 @@ from treadle.ports.children import Pause
 from treadle.state.scoped import StateWrite
 from treadle.usage import NOTHING, Usage
 from treadle.values import clean, json_text, pack
+from treadle.values.secret import hidden
 
 ResultPart = Text | Image | Audio | File
 PLAIN = frozenset((int, float, bool, dict, type(None)))
@@ -61,7 +62,9 @@ def error_result(
     call: ToolCall, text: str, max_output: int | None = MOST_ERROR_BYTES
 ) -> ToolResult:
     """Return the result that tells the model what went wrong, in at most `max_output` bytes."""
-    told = clean(text) if max_output is None else cut(clean(text), max_output)
+    told = clean(hidden(text))
+    if max_output is not None:
+        told = cut(told, max_output)
     return ToolResult(call.id, call.name, (Text(told),), is_error=True)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.json import encode as encode_json
 
 from treadle.errors import DuplicateTool, InvalidTool
+from treadle.messages import ToolCall
 from treadle.ports.background import Delegates
 from treadle.ports.children import Delegate
 from treadle.ports.model import ToolSpec
@@ -17,6 +18,7 @@ from treadle.ports.tool import ToolProtocol, ToolSource
 from treadle.tools.artefact import READER
 from treadle.tools.names import SKILL_TOOLS, nearest, safe_name
 from treadle.tools.reading import reading_tool
+from treadle.tools.secrets import secret_names
 from treadle.tools.tool import Tool, as_tool
 
 
@@ -25,7 +27,7 @@ class ToolRegistry:
 
     `asks` is whether any tool has an `approval`, `least_output` the least `max_output`, `delegates`
     who does the work of tools in child runs, by the tools' names; `background` is who may work in
-    the background.
+    the background. `secrets` are the names of arguments that are secret, by the tools' names.
     """
 
     __slots__ = (
@@ -40,6 +42,7 @@ class ToolRegistry:
         "background",
         "delegates",
         "least_output",
+        "secrets",
         "specs",
     )
 
@@ -73,6 +76,11 @@ class ToolRegistry:
             if found.delegate is not None
         }
         self.background = _background_of(found_tools)
+        self.secrets: dict[str, tuple[str, ...]] = {
+            name: names
+            for name, found in self._tools.items()
+            if (names := secret_names(found.parameters))
+        }
         self.least_output = min((found.max_output for found in found_tools), default=0)
         self.specs = tuple(
             ToolSpec(name, found.description, found.parameters)
@@ -88,6 +96,10 @@ class ToolRegistry:
     def get(self, name: str) -> Tool | None:
         """Return the tool that the model calls `name`."""
         return self._tools.get(name)
+
+    def call_of(self, name: str, arguments: dict[str, Any], id: str) -> ToolCall:
+        """Return a call of the tool that the model calls `name`; it need not exist."""
+        return ToolCall.of(name, arguments, id=id, secret=self.secrets.get(name, ()))
 
     def names(self) -> tuple[str, ...]:
         """The names that the model is told, in order."""

@@ -7,7 +7,8 @@ import html
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 HIDDEN = "***"
@@ -28,18 +29,20 @@ _WORDS = re.compile(r"[\s;,]+|(?<=\w)=(?=\S)")
 """What stands between a scheme and its word, and between cookies."""
 
 
-MOST_KNOWN = 4096
+MOST_KNOWN = 1024
 """Values that are remembered; the ones that were named longest ago are forgotten first."""
 
 
 class _Known:
-    """The secrets that this process has been told of, and the pattern that finds them."""
+    """The secrets that this process has been told of, in every spelling.
+
+    `every` has the longest first, so that one that is part of another leaves no rest of it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._values: dict[str, None] = {}
-        self._pattern: re.Pattern[str] | None = None
-        self._stale = False
+        self._values: dict[str, list[str]] = {}
+        self._every: tuple[str, ...] | None = ()
 
     def add(self, values: Iterable[str]) -> None:
         """Remember these; one that is known counts as named again."""
@@ -47,20 +50,23 @@ class _Known:
             for value in values:
                 if len(value) < SHORTEST:
                     continue
-                self._stale |= value not in self._values
-                self._values.pop(value, None)
-                self._values[value] = None
+                spelled = self._values.pop(value, None)
+                if spelled is None:
+                    spelled = spellings([value])
+                    self._every = None
+                self._values[value] = spelled
             while len(self._values) > MOST_KNOWN:
                 self._values.pop(next(iter(self._values)))
 
-    def pattern(self) -> re.Pattern[str] | None:
-        """What finds all of them, in every spelling; None when there are none."""
-        if self._stale:
+    @property
+    def every(self) -> tuple[str, ...]:
+        """All spellings of all of them."""
+        every = self._every
+        if every is None:
             with self._lock:
-                self._stale = False
-                every = spellings(self._values)
-                self._pattern = re.compile("|".join(map(re.escape, every))) if every else None
-        return self._pattern
+                found = {each for spelled in self._values.values() for each in spelled}
+                self._every = every = tuple(sorted(found, key=len, reverse=True))
+        return every
 
 
 _known = _Known()
@@ -76,8 +82,33 @@ def know(*values: str) -> None:
 
 def hidden(text: str) -> str:
     """Return `text` with "***" for each secret that this process knows, however it is spelled."""
-    pattern = _known.pattern()
-    return text if pattern is None else pattern.sub(HIDDEN, text)
+    for secret in _known.every:
+        if secret in text:
+            text = text.replace(secret, HIDDEN)
+    return text
+
+
+def know_all_in(value: object) -> None:
+    """Remember all texts and numbers in a JSON value."""
+    know(*_all_in(value))
+
+
+def without_secrets(arguments: dict[str, Any], secret: Sequence[str]) -> dict[str, Any]:
+    """Return arguments with "***" for those of these names."""
+    if not secret:
+        return arguments
+    return {name: HIDDEN if name in secret else value for name, value in arguments.items()}
+
+
+def _all_in(value: object) -> Iterator[str]:
+    """Return the texts and the numbers in a JSON value."""
+    if isinstance(value, dict):
+        value = list(cast("dict[str, object]", value).values())
+    if isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _all_in(item)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:

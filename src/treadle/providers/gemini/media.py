@@ -8,9 +8,10 @@ import re
 from typing import Any
 
 from treadle.errors import InvalidInput
-from treadle.messages import Audio, File, Image, sniff
+from treadle.messages import Audio, File, Image
 from treadle.providers.gemini.dialect import VERTEX, GeminiDialect, Wire
 from treadle.values import is_object
+from treadle.values.media import sniff
 
 Medium = Image | Audio | File
 

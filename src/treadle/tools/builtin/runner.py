@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from importlib.metadata import entry_points
 from typing import Literal
 
 from treadle.errors import ConfigError
 from treadle.ports.command_runner import Command, CommandEnd, CommandRunner
 from treadle.tools.builtin.command import Unconfined
+from treadle.values.logs import logger
 
 GROUP = "treadle.sandboxes"
 DEFAULT = "default"
@@ -16,7 +16,7 @@ DEFAULT = "default"
 Where = CommandRunner | Literal["auto"] | None
 """A sandbox, "auto" for one with its defaults, or None for no sandbox."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def as_runner(sandbox: Where) -> CommandRunner:
