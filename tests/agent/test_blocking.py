@@ -172,7 +172,6 @@ print(blocking.run_blocking(answer()), signal.getsignal(signal.SIGINT) is before
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C cannot be sent to one process there")
 def test_ctrl_c_where_an_exception_would_be_lost() -> None:
     """Python prints and drops what is raised in a weak reference's callback: this must not be."""
     program = subprocess.run(

@@ -15,10 +15,16 @@ from pydantic import SecretStr
 from tests.servers import Answer, serve
 from treadle import Agent, ToolError, open_store, tool
 from treadle.cli.main import main
-from treadle.errors import RunFailed, TreadleError
+from treadle.errors import TreadleError
 from treadle.events import AnyEvent
+from treadle.ports.quota import Bounds
 from treadle.providers import OpenAI
+from treadle.stores.mysql import MySQLStore
+from treadle.stores.postgres import PostgresStore
+from treadle.stores.redis import RedisStore
+from treadle.stores.redis_quota import RedisQuota
 from treadle.testing import Recorder, ScriptedModel, calls
+from treadle.values.secret import hidden
 
 KEY = "sk-test-CANARY-1-key"
 HEADER = "CANARY-2-header"
@@ -26,6 +32,11 @@ ARGUMENT = "CANARY-3-argument"
 ADDRESS = "CANARY-4-address"
 JSON = {"Content-Type": "application/json"}
 EVERY = (KEY, HEADER, ARGUMENT, ADDRESS)
+
+
+def quota(url: str) -> RedisQuota:
+    """Return a quota that is shared over Redis."""
+    return RedisQuota(url, Bounds(rpm=1))
 
 
 @tool
@@ -125,10 +136,20 @@ async def test_a_database_that_is_away(url: str, caplog: pytest.LogCaptureFixtur
     store = open_store(url)
     agent = Agent("clerk", model=ScriptedModel(["x"]), store=store)
 
-    with pytest.raises((TreadleError, RunFailed)) as caught:
+    with pytest.raises(TreadleError) as caught:
         await agent.run("x", conversation="c")
     await store.close()
 
     assert_clean("".join(traceback.format_exception(caught.value)))
     assert_clean(caplog.text)
     assert_clean(repr((store, agent)))
+
+
+@pytest.mark.parametrize("kind", [PostgresStore, MySQLStore, RedisStore, quota])
+def test_addresses_that_are_given_without_a_name_for_the_store(kind: Any) -> None:
+    """Whoever takes an address makes its password known."""
+    scheme = {PostgresStore: "postgresql", MySQLStore: "mysql"}.get(kind, "redis")
+    word = f"CANARY-{getattr(kind, '__name__', 'quota')}"
+    kind(f"{scheme}://me:{word}@127.0.0.1:1/0")
+
+    assert hidden(f"with {word}") == "with ***"

@@ -26,11 +26,18 @@ TIMES = int(os.environ.get("TREADLE_HANGS", "200"))
 
 
 def children() -> set[int]:
-    """The processes that this one has begun, zombies included."""
-    found: set[int] = set()
-    for thread in Path("/proc/self/task").iterdir():
-        found.update(map(int, (thread / "children").read_text().split()))
-    return found
+    """The processes that this one has begun, zombies included.
+
+    Those of a thread that ends meanwhile go over to another one: all are looked at again.
+    """
+    while True:
+        found: set[int] = set()
+        try:
+            for thread in Path("/proc/self/task").iterdir():
+                found.update(map(int, (thread / "children").read_text().split()))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        return found
 
 
 def held() -> tuple[set[int], int, int]:

@@ -53,6 +53,13 @@ def test_typed_functions() -> None:
             },
             ("a",),
         ),
+        (
+            {
+                "properties": {"a": {"$ref": "#/$defs/A~1B"}, "b": {"$ref": "#/properties/a"}},
+                "$defs": {"A/B": {"format": "password"}},
+            },
+            ("a", "b"),
+        ),
         ({"properties": {"a": {"$ref": "#/nowhere/at/all"}, "b": {"$ref": "https://h/x"}}}, ()),
     ],
 )

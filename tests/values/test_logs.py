@@ -41,14 +41,19 @@ def test_on_a_handler() -> None:
     """It hides what other libraries log."""
     know(WORD)
     said: list[str] = []
-    sink = logging.StreamHandler()
-    sink.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+
+    class Sink(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    sink = Sink()
     sink.addFilter(Hiding())
-    other = logging.getLogger("another.library")
+    other = logging.getLogger("somebody.else")
     other.addHandler(sink)
     try:
         other.warning("GET /?key=%s", WORD)
+        other.warning("too many: %s", WORD, WORD)
     finally:
         other.removeHandler(sink)
 
-    assert said == ["GET /?key=***"]
+    assert said == ["GET /?key=***", "too many: %s ('***', '***')"]

@@ -127,13 +127,11 @@ def run_blocking(work: Coroutine[Any, Any, ResultT]) -> ResultT:
             while not background.take(job):
                 background = _current()
             job.wait()
-            if job.interrupted and not job.over:
-                raise KeyboardInterrupt
         except KeyboardInterrupt:
             background.call(job.cancel)
             job.wait_for_clean_up()
             raise
-    if job.interrupted:
+    if job.interrupted:  # just as the wait was over
         raise KeyboardInterrupt
     return job.result()
 
@@ -172,9 +170,11 @@ class _Job(Generic[ResultT]):
         self._bell.put(None)
 
     def wait(self) -> None:
-        """Wait for the end, or for Ctrl-C."""
+        """Wait for the end, or raise KeyboardInterrupt on Ctrl-C."""
         while not (self.over or self.interrupted):
             self._bell.get()
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     def wait_for_clean_up(self) -> None:
         """Wait for the end, but not for ever."""

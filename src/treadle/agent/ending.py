@@ -12,6 +12,7 @@ from treadle.journal import CallEnded
 from treadle.messages import ToolCall
 from treadle.tools.outcome import ToolOutcome
 from treadle.values import Plain, json_text, pack, register, unpack
+from treadle.values.secret import hidden
 
 NO_OUTPUT: Any = object()
 """Stands for the output of a run that has no answer; None may be one."""
@@ -36,6 +37,11 @@ class Ending:
     raises: bool = False
 
     @property
+    def failure(self) -> str | None:
+        """The text of its error, as journals and events have it."""
+        return None if self.error is None else hidden(str(self.error))
+
+    @property
     def hands_over(self) -> bool:
         """Whether another member of a swarm is to answer."""
         return isinstance(self.output, Handoff)
@@ -46,7 +52,7 @@ def signal_of(
 ) -> tuple[Literal["finish", "interrupt", "handoff", "fatal"] | None, Plain]:
     """Return what a call asked of the loop, as journals keep it."""
     if outcome.fatal is not None:
-        return "fatal", str(outcome.fatal) or type(outcome.fatal).__name__
+        return "fatal", hidden(str(outcome.fatal)) or type(outcome.fatal).__name__
     if isinstance(outcome.control, Finish):
         return "finish", storable(outcome.control.output)
     if isinstance(outcome.control, Interrupt):

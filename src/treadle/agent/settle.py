@@ -25,10 +25,8 @@ from treadle.state.scoped import State
 from treadle.tools.execute import CANCELLED
 from treadle.tools.outcome import ToolOutcome, error_result
 from treadle.values.logs import logger
-from treadle.values.secret import hidden
 
 SETTLE_SECONDS = 5.0
-
 log = logger(__name__)
 NOT_BEGUN = "Not run: the run ended before this call began."
 
@@ -140,7 +138,7 @@ def _ends(work: Work, ending: Ending) -> bool:
 def _why(work: Work, ending: Ending) -> str | None:
     """Return what the journal says of an end without an answer; of a child run always something."""
     if ending.error is not None:
-        return hidden(str(ending.error))
+        return ending.failure
     return ending.reason or None if work.path else None
 
 
@@ -212,10 +210,9 @@ def _text_so_far(work: Work) -> str:
 
 def _tell(work: Work, ending: Ending, result: AnyResult) -> None:
     bus, span = work.bus, work.span
-    error = hidden(str(ending.error)) if ending.error is not None else None
     if work.origin is not None:
         told = (ending.stop_reason, result.usage, result.turns, result.seconds)
-        bus.emit(AgentLeft, span, None, work.origin.call.call_id, *told, error)
+        bus.emit(AgentLeft, span, None, work.origin.call.call_id, *told, ending.failure)
         return
     if ending.stop_reason == "paused":
         bus.emit(RunPaused, span, None, ending.reason, result.usage, result.seconds)
@@ -235,7 +232,7 @@ def _tell(work: Work, ending: Ending, result: AnyResult) -> None:
         result.usage,
         result.turns,
         result.seconds,
-        error,
+        ending.failure,
     )
 
 

@@ -25,6 +25,7 @@ from treadle.mcp.auth import Auth, Bearer
 from treadle.mcp.lines import MOST_LINE
 from treadle.mcp.oauth import provider_of
 from treadle.values import is_object
+from treadle.values.logs import Hiding
 from treadle.values.secret import know, masked, secrets_of
 
 CONNECT_SECONDS = 30.0
@@ -104,12 +105,11 @@ LOGGERS = (
 )
 
 
-class _Masking(logging.Filter):
+class _Masking(Hiding):
     """Takes secrets out of what the SDK and its HTTP client log: whole addresses, for example."""
 
     def __init__(self, secrets: set[str]) -> None:
-        super().__init__()
-        self._secrets = secrets
+        super().__init__(lambda text: masked(text, secrets))
 
     def __enter__(self) -> None:
         for name in LOGGERS:
@@ -118,16 +118,6 @@ class _Masking(logging.Filter):
     def __exit__(self, *_: object) -> None:
         for name in LOGGERS:
             logging.getLogger(name).removeFilter(self)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record through, without secrets."""
-        text = record.getMessage()
-        if any(secret in text for secret in self._secrets):
-            record.msg, record.args = masked(text, self._secrets), None
-        if record.exc_info:
-            trace = logging.Formatter().formatException(record.exc_info)
-            record.exc_text, record.exc_info = masked(trace, self._secrets), None
-        return True
 
 
 class _Bounded(http.AsyncByteStream):

@@ -46,7 +46,7 @@ def open_store(url: str) -> Store:
         kind = known[name].load()
     except ModuleNotFoundError as error:
         raise _missing(name, error) from error
-    know(*secrets_of({}, url))
+    know(*secrets_of({}, url))  # of stores that other packages bring, too
     store: Store = kind.from_url(url)
     return store
 

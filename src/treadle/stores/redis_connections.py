@@ -27,6 +27,7 @@ from treadle.stores.heeded import heeded
 from treadle.stores.pools import Pools
 from treadle.stores.redis_scripts import SCRIPTS
 from treadle.values.logs import logger
+from treadle.values.secret import know, secrets_of
 
 log = logger(__name__)
 
@@ -69,6 +70,7 @@ class Connections:
     """Runs scripts on the server; it was looked at before the first."""
 
     def __init__(self, url: str) -> None:
+        know(*secrets_of({}, url))
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query))
         self.prefix = options.pop("prefix", PREFIX)

@@ -28,6 +28,7 @@ from treadle.ports.quota import Bounds, Permit
 from treadle.stores.heeded import heeded
 from treadle.stores.pools import Pools
 from treadle.values.logs import logger
+from treadle.values.secret import know, secrets_of
 
 log = logger(__name__)
 
@@ -185,6 +186,7 @@ class RedisQuota:
     def __init__(
         self, url: str, bounds: Bounds, *, name: str = "all", clock: Clock = SYSTEM_CLOCK
     ) -> None:
+        know(*secrets_of({}, url))
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query))
         self._key = f"{options.pop('prefix', PREFIX)}quota:{options.pop('name', name)}"

@@ -17,6 +17,7 @@ from treadle.errors import ConfigError, MissingExtra, StoreUnavailable
 from treadle.stores.heeded import heeded
 from treadle.stores.pools import Pools
 from treadle.stores.sql_tables import STEPS, Tables, bring_up_to_date, check_schema
+from treadle.values.secret import know, secrets_of
 
 ResultT = TypeVar("ResultT")
 Work = Callable[[AsyncConnection], Awaitable[ResultT]]
@@ -79,6 +80,7 @@ class Connections:
     """Runs work on a connection; the schema is there before the first."""
 
     def __init__(self, url: str, wire: Wire) -> None:
+        know(*secrets_of({}, url))
         try:
             parsed = make_url(url)
         except (ArgumentError, ValueError) as error:

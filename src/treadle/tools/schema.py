@@ -46,6 +46,17 @@ def map_children(schema: JsonSchema, change: Callable[[Any], Any]) -> JsonSchema
     return copy
 
 
+def children_of(schema: JsonSchema) -> Iterator[Any]:
+    """Yield the schemas directly inside one, without those in its definitions."""
+    for key, value in schema.items():
+        if key in NAMED_CHILDREN and key not in DEFINITIONS and is_object(value):
+            yield from value.values()
+        elif key in LISTED_CHILDREN or key == "items":
+            yield from value if is_array(value) else [value]
+        elif key in SINGLE_CHILDREN:
+            yield value
+
+
 def without_titles(schema: Any) -> Any:
     """Return a copy without titles, which repeat names, and without OpenAPI's discriminators."""
     if not is_object(schema):
@@ -129,7 +140,7 @@ class _Inliner:
         """Return what may be written in the reference's place."""
         if not isinstance(ref, str) or self.exhausted or self._is_recursive(ref):
             return None
-        target = _look_up(self._root, ref)
+        target = look_up(self._root, ref)
         return target if is_object(target) else None
 
     def _is_recursive(self, ref: str) -> bool:
@@ -138,7 +149,8 @@ class _Inliner:
         return self._recursive[ref]
 
 
-def _look_up(root: JsonSchema, ref: str) -> Any:
+def look_up(root: JsonSchema, ref: str) -> Any:
+    """Return what a local reference points to, or None."""
     try:
         return find_ref(root, ref)
     except LookupError:
@@ -151,15 +163,8 @@ def _refs_in(schema: Any) -> Iterator[str]:
         return
     if isinstance(schema.get("$ref"), str):
         yield schema["$ref"]
-    for key, value in schema.items():
-        if key in NAMED_CHILDREN and key not in DEFINITIONS and is_object(value):
-            children = list(value.values())
-        elif key in LISTED_CHILDREN or key == "items":
-            children = value if is_array(value) else [value]
-        else:
-            children = [value] if key in SINGLE_CHILDREN else []
-        for child in children:
-            yield from _refs_in(child)
+    for child in children_of(schema):
+        yield from _refs_in(child)
 
 
 def _refs_from(root: JsonSchema, ref: str) -> set[str]:
@@ -167,7 +172,7 @@ def _refs_from(root: JsonSchema, ref: str) -> set[str]:
     met: set[str] = set()
     waiting = [ref]
     while waiting:
-        for following in _refs_in(_look_up(root, waiting.pop())):
+        for following in _refs_in(look_up(root, waiting.pop())):
             if following not in met:
                 met.add(following)
                 waiting.append(following)

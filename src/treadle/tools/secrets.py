@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
-
-DEEPEST = 32
+from treadle.tools.schema import JsonSchema, children_of, look_up
+from treadle.values import is_object
 
 
-def secret_names(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+def secret_names(parameters: JsonSchema) -> tuple[str, ...]:
     """Return the names of a tool's parameters that are secret, or hold something that is.
 
     That is what JSON Schema marks as `"writeOnly": true`, or as `"format": "password"`; Pydantic's
@@ -16,49 +14,24 @@ def secret_names(parameters: Mapping[str, Any]) -> tuple[str, ...]:
     https://json-schema.org/draft/2020-12/json-schema-validation#section-9.4
     """
     properties = parameters.get("properties")
-    if not isinstance(properties, dict):
+    if not is_object(properties):
         return ()
-    named = cast("dict[str, object]", properties)
-    return tuple(name for name, schema in named.items() if _Look(parameters).finds_mark(schema))
+    return tuple(name for name, schema in properties.items() if _is_secret(schema, parameters))
 
 
-class _Look:
-    """A search for marks; what is referred to is looked at once, wherever and however often."""
-
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
-        self._seen: set[str] = set()
-
-    def finds_mark(self, schema: object, depth: int = 0) -> bool:
-        """Whether a schema, or one inside it, is marked."""
-        if isinstance(schema, list):
-            return any(self.finds_mark(each, depth) for each in cast("list[object]", schema))
-        if not isinstance(schema, dict) or depth > DEEPEST:
-            return False
-        found = cast("dict[str, object]", schema)
+def _is_secret(schema: object, root: JsonSchema) -> bool:
+    """Whether a schema, one inside it or one that it refers to is marked."""
+    met: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        found = waiting.pop()
+        if not is_object(found):
+            continue
         if found.get("writeOnly") is True or found.get("format") == "password":
             return True
-        return any(self.finds_mark(each, depth + 1) for each in self._inside(found))
-
-    def _inside(self, found: dict[str, object]) -> Iterator[object]:
-        """Return the schemas inside one, and the one that it refers to."""
-        target = found.get("$ref")
-        if isinstance(target, str) and target not in self._seen:
-            self._seen.add(target)
-            yield _referred(target, self._root)
-        for key in ("properties", "patternProperties"):
-            named = found.get(key)
-            if isinstance(named, dict):
-                yield list(cast("dict[str, object]", named).values())
-        for key in ("items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf"):
-            yield found.get(key)
-
-
-def _referred(target: str, root: Mapping[str, Any]) -> object:
-    """Return what a reference into the same schema points to."""
-    found: object = root
-    for part in target.removeprefix("#").strip("/").split("/"):
-        if not isinstance(found, Mapping):
-            return None
-        found = cast("Mapping[str, object]", found).get(part)
-    return found
+        ref = found.get("$ref")
+        if isinstance(ref, str) and ref not in met:
+            met.add(ref)
+            waiting.append(look_up(root, ref))
+        waiting.extend(children_of(found))
+    return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import traceback
+from collections.abc import Callable
 
 from treadle.values.secret import hidden
 
@@ -17,24 +17,40 @@ def logger(name: str) -> logging.Logger:
 
 
 class Hiding(logging.Filter):
-    """Takes the secrets that this process knows out of records: of text, traceback and fields.
+    """Takes secrets out of the text and the traceback of records: by default those known here.
 
-    Put it on a handler to have it for what other libraries log, too. A record without a secret
-    stays as it is.
+    Put it on a handler to have it for what other libraries log, too; it does not look at fields
+    that are given as `extra`. A record without a secret stays as it is. `shown` returns a text
+    without secrets.
     """
+
+    def __init__(self, shown: Callable[[str], str] = hidden) -> None:
+        super().__init__()
+        self._shown = shown
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record through."""
-        said = record.getMessage()
-        shown = hidden(said)
-        if shown is not said:
+        said = _said(record)
+        shown = self._shown(said)
+        if shown != said:
             record.msg, record.args = shown, None
-        if record.exc_info and record.exc_info[1] is not None:
-            trace = "".join(traceback.format_exception(record.exc_info[1])).rstrip()
-            shown = hidden(trace)
-            if shown is not trace:
+        if record.exc_info:
+            trace = _FORMATTER.formatException(record.exc_info)
+            shown = self._shown(trace)
+            if shown != trace:
                 record.exc_info, record.exc_text = None, shown
         return True
+
+
+def _said(record: logging.LogRecord) -> str:
+    """Return the text of a record, with its arguments behind it where they do not fit it."""
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError, KeyError):
+        return f"{record.msg} {record.args!r}"
+
+
+_FORMATTER = logging.Formatter()
 
 
 _HIDING = Hiding()
